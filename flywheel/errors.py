@@ -1,0 +1,37 @@
+"""Every error the package raises on purpose. Bad data is not among them: it is a value, counted in the pool."""
+
+
+class FlywheelError(Exception):
+    """Base of all errors below. Its message says what, where and what to do; the command line prints it and exits 1."""
+
+
+class ConfigurationError(FlywheelError):
+    """Raised when settings, a profile or an agent's configuration cannot be used. Fix the named setting."""
+
+
+class ServiceError(FlywheelError):
+    """Raised when a service of ours does not start, or stops. The message names its log file."""
+
+
+class PortInUseError(ServiceError):
+    """Raised before anything is started when a port is taken. Stop the other program or choose another port."""
+
+
+class TaskSourceError(FlywheelError):
+    """Raised when the tasks of a source cannot be read, for example because its data wheel is not installed."""
+
+
+class AgentError(FlywheelError):
+    """Raised by an agent that could not answer at all. The arbiter logs it as a failed execution with this reason."""
+
+
+class SegmentError(FlywheelError):
+    """Raised when a segment file cannot be opened or is not one of ours. Torn tails are not errors: they are counted."""
+
+
+class PoolError(FlywheelError):
+    """Raised when the pool cannot be read or written. A failed read is never taken for an empty pool."""
+
+
+class TrainingError(FlywheelError):
+    """Raised when a training job cannot start or ends without a model. The message names its log."""

@@ -1,0 +1,343 @@
+"""The nouns: three logs per task, later feedback, and the data point that joins them (SPEC section 2).
+
+Wire names are camelCase, Python names snake_case; ``msgspec`` translates. Every log carries the tag ``log``
+(``routing``, ``execution``, ``evaluation``, ``feedback``), so one decoder reads a mixed stream.
+Bounds of single fields live here, in the types; rules that compare fields live in ``flywheel.pool.gates``.
+"""
+
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+Score = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0)]
+Milliseconds = Annotated[float, Meta(ge=0)]
+Identifier = Annotated[str, Meta(min_length=1, max_length=512)]
+Timestamp = Annotated[datetime, Meta(tz=True)]
+
+
+class Complexity(StrEnum):
+    """How much work a task is, by the rules of SPEC section 7."""
+
+    TRIVIAL = "trivial"
+    STANDARD = "standard"
+    COMPLEX = "complex"
+
+
+class Strategy(StrEnum):
+    """How the arbiter chose."""
+
+    MULTI_ARMED_BANDIT = "multi-armed-bandit"
+    CAPABILITY_MATCH = "capability-match"
+    LOAD_BALANCE = "load-balance"
+    FALLBACK = "fallback"
+
+
+class Wire(Struct, rename="camel", frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=False):
+    """Base of all records. Unknown fields are accepted, so that newer arbiters can talk to an older pool."""
+
+
+# --- what a task says -----------------------------------------------------------------------------------------------
+
+
+class ToolCall(Wire):
+    """One call of a tool by an agent. ``arguments`` is a JSON string: a struct would fill missing keys with null."""
+
+    name: str
+    arguments: str
+    id: str | None = None
+
+
+class Message(Wire):
+    """One message of a conversation. ``name`` starts with ``example`` for a demonstration in the prompt."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = None
+    name: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+
+
+# --- the three logs -------------------------------------------------------------------------------------------------
+
+
+class CandidateAgent(Wire):
+    """An agent the arbiter considered, with the probability that it would have been chosen."""
+
+    agent_id: Identifier
+    capability_score: Score
+    performance_score: Score
+    load_score: Score
+    final_score: Score
+    selection_reason: str
+    propensity: Score
+
+
+class RoutingDecision(Wire, tag_field="log", tag="routing"):
+    """Why the arbiter chose an agent for a task.
+
+    ``source`` names the benchmark task this is an instance of (``bfcl:simple_python_0``), where there is one:
+    training finds verifiable answers by it. ``user_id`` is accepted from arbiters and removed by anonymizing.
+    """
+
+    timestamp: Timestamp
+    tenant_id: Identifier
+    task_id: Identifier
+    task_type: Identifier
+    complexity: Complexity
+    selected_agent_id: Identifier
+    strategy: Strategy
+    confidence: Score
+    candidate_agents: tuple[CandidateAgent, ...]
+    primary_reason: str
+    description: str = ""
+    requirements: tuple[str, ...] = ()
+    secondary_factors: tuple[str, ...] = ()
+    source: str | None = None
+    user_id: str | None = None
+
+
+class ToolUse(Wire):
+    """How one tool was used within an execution."""
+
+    tool_name: str
+    call_count: Count
+    success_rate: Score
+    average_latency: Milliseconds | None = None
+
+
+class Iteration(Wire):
+    """One round of the refinement loop."""
+
+    iteration: Annotated[int, Meta(ge=1)]
+    latency_ms: Milliseconds
+    tokens_used: Count
+    quality_score: Score
+    feedback: str | None = None
+
+
+class Execution(Wire, tag_field="log", tag="execution"):
+    """How the agent did. Times in milliseconds; an absent ``timeToFirstAction`` is counted, not guessed."""
+
+    tenant_id: Identifier
+    task_id: Identifier
+    agent_id: Identifier
+    timestamp: Timestamp
+    success: bool
+    latency_ms: Annotated[float, Meta(gt=0)]
+    tokens_used: Count
+    tool_call_count: Count
+    failure_reason: str | None = None
+    partial_success: bool = False
+    thinking_tokens: Count = 0
+    output_tokens: Count = 0
+    tool_call_success_rate: Score | None = None
+    tools_used: tuple[ToolUse, ...] = ()
+    token_efficiency: Annotated[float, Meta(ge=0)] | None = None
+    time_to_first_action: Milliseconds | None = None
+    messages: tuple[Message, ...] = ()
+    iterations: tuple[Iteration, ...] = ()
+
+
+class QualityGate(Wire):
+    """The result of one gate."""
+
+    name: str
+    passed: bool
+    score: Score
+    threshold: Score
+    mandatory: bool
+
+
+class RubricScores(Wire):
+    """The six terms of the rubric, each 0–1."""
+
+    format: Score
+    tool: Score
+    task: Score
+    minimal: Score
+    cost: Score
+    safety: Score
+
+
+class MinimalDiffMetrics(Wire):
+    """How small a code change was (SPEC section 8). Absent where a task changes no code."""
+
+    ast_similarity: Score
+    file_touch_count: Count
+    line_change_ratio: Annotated[float, Meta(ge=0)]
+    scaffolding_penalty: Score
+    reward_multiplier: Annotated[float, Meta(ge=0.1, le=1)]
+
+
+class Turn(Wire):
+    """The evaluation of one turn."""
+
+    turn_number: Annotated[int, Meta(ge=1)]
+    information_gain: Score
+    format_correctness: Score
+    task_progress: Score
+    safety_score: Score
+    turn_reward: float
+    tool_called: str | None = None
+
+
+class Evaluation(Wire, tag_field="log", tag="evaluation"):
+    """What the evaluator found."""
+
+    tenant_id: Identifier
+    task_id: Identifier
+    agent_id: Identifier
+    timestamp: Timestamp
+    quality_gates: tuple[QualityGate, ...]
+    rubric_scores: RubricScores
+    overall_score: Score
+    caws_compliant: bool
+    budget_compliant: bool
+    passed_all_mandatory: bool
+    minimal_diff_metrics: MinimalDiffMetrics | None = None
+    turn_data: tuple[Turn, ...] = ()
+
+
+class Feedback(Wire, tag_field="log", tag="feedback"):
+    """What people or systems said later."""
+
+    tenant_id: Identifier
+    task_id: Identifier
+    timestamp: Timestamp
+    source: Literal["user", "reviewer", "system"]
+    name: str
+    value: float | str | bool
+
+
+Log = RoutingDecision | Execution | Evaluation | Feedback
+
+
+# --- the data point -------------------------------------------------------------------------------------------------
+
+
+class Task(Wire):
+    """What was asked."""
+
+    id: Identifier
+    type: Identifier
+    complexity: Complexity
+    description: str = ""
+    requirements: tuple[str, ...] = ()
+    source: str | None = None
+
+
+class HistoricalPerformance(Wire):
+    """The chosen agent's record in this task type before the day of this task."""
+
+    agent_success_rate: Score | None = None
+    agent_avg_quality: Score | None = None
+    agent_task_count: Count = 0
+
+
+class Routing(Wire):
+    """The routing part of a point."""
+
+    selected_agent_id: Identifier
+    strategy: Strategy
+    confidence: Score
+    candidate_agents: tuple[CandidateAgent, ...]
+    primary_reason: str
+    secondary_factors: tuple[str, ...] = ()
+    historical_performance: HistoricalPerformance = HistoricalPerformance()
+
+
+class RlLabels(Wire):
+    """What training learns from."""
+
+    final_outcome: Literal["success", "failure", "partial"]
+    total_reward: float
+    turns: tuple[Turn, ...] = ()
+    advantage: float | None = None
+
+
+class Provenance(Wire):
+    """Where a point comes from."""
+
+    ai_assisted: bool = True
+    human_reviewed: bool = False
+    commit_hash: str | None = None
+    caws_version: str = "1.0"
+    segments: tuple[str, ...] = ()
+
+
+class ExecutionPart(Wire):
+    """The execution part of a point: the execution log without its keys."""
+
+    success: bool
+    latency_ms: Annotated[float, Meta(gt=0)]
+    tokens_used: Count
+    tool_call_count: Count
+    failure_reason: str | None = None
+    partial_success: bool = False
+    thinking_tokens: Count = 0
+    output_tokens: Count = 0
+    tool_call_success_rate: Score | None = None
+    tools_used: tuple[ToolUse, ...] = ()
+    token_efficiency: Annotated[float, Meta(ge=0)] | None = None
+    time_to_first_action: Milliseconds | None = None
+    messages: tuple[Message, ...] = ()
+    iterations: tuple[Iteration, ...] = ()
+
+
+class EvaluationPart(Wire):
+    """The evaluation part of a point: the evaluation log without its keys."""
+
+    quality_gates: tuple[QualityGate, ...]
+    rubric_scores: RubricScores
+    overall_score: Score
+    caws_compliant: bool
+    budget_compliant: bool
+    passed_all_mandatory: bool
+    minimal_diff_metrics: MinimalDiffMetrics | None = None
+    turn_data: tuple[Turn, ...] = ()
+
+
+class DataPoint(Wire):
+    """One task, joined: what was asked, who did it, how it went, what it is worth for training.
+
+    ``id`` is a digest of tenant, task, agent and content: the same logs make the same id, in any order.
+    ``timestamp`` is the routing decision's; its UTC day is the point's partition.
+    """
+
+    id: Identifier
+    timestamp: Timestamp
+    tenant_id: Identifier
+    task: Task
+    routing: Routing
+    execution: ExecutionPart
+    evaluation: EvaluationPart
+    rl_labels: RlLabels
+    provenance: Provenance
+    feedback: tuple[Feedback, ...] = ()
+    rl_ready: bool = False
+    schema_version: int = 1
+
+    @property
+    def day(self) -> date:
+        """The UTC day this point belongs to."""
+        return utc_day(self.timestamp)
+
+
+encode = msgspec.json.Encoder().encode
+decode_log = msgspec.json.Decoder(Log).decode
+decode_point = msgspec.json.Decoder(DataPoint).decode
+
+
+def utc_day(timestamp: datetime) -> date:
+    """The UTC calendar day of an aware timestamp."""
+    return timestamp.astimezone(UTC).date()
+
+
+def to_builtins(record: Struct) -> dict[str, Any]:
+    """The record as plain dictionaries and lists with wire names."""
+    built: dict[str, Any] = msgspec.to_builtins(record)
+    return built
