@@ -122,7 +122,6 @@ class Iteration(Wire):
 class Execution(Wire, tag_field="log", tag="execution"):
     """How the agent did. Times in milliseconds; an absent ``timeToFirstAction`` is counted, not guessed."""
 
-    tenant_id: Identifier
     task_id: Identifier
     agent_id: Identifier
     timestamp: Timestamp
@@ -140,6 +139,7 @@ class Execution(Wire, tag_field="log", tag="execution"):
     time_to_first_action: Milliseconds | None = None
     messages: tuple[Message, ...] = ()
     iterations: tuple[Iteration, ...] = ()
+    tenant_id: Identifier | None = None
 
 
 class QualityGate(Wire):
@@ -188,7 +188,6 @@ class Turn(Wire):
 class Evaluation(Wire, tag_field="log", tag="evaluation"):
     """What the evaluator found."""
 
-    tenant_id: Identifier
     task_id: Identifier
     agent_id: Identifier
     timestamp: Timestamp
@@ -200,19 +199,21 @@ class Evaluation(Wire, tag_field="log", tag="evaluation"):
     passed_all_mandatory: bool
     minimal_diff_metrics: MinimalDiffMetrics | None = None
     turn_data: tuple[Turn, ...] = ()
+    tenant_id: Identifier | None = None
 
 
 class Feedback(Wire, tag_field="log", tag="feedback"):
     """What people or systems said later."""
 
-    tenant_id: Identifier
     task_id: Identifier
     timestamp: Timestamp
     source: Literal["user", "reviewer", "system"]
     name: str
     value: float | str | bool
+    tenant_id: Identifier | None = None
 
 
+# A log without a tenant belongs to the one tenant that has a routing decision for its task.
 Log = RoutingDecision | Execution | Evaluation | Feedback
 
 

@@ -1,0 +1,61 @@
+"""PostgreSQL: one place for URLs, engines and the schema's version.
+
+Tables are declared beside the code that owns them (``flywheel.pool.tables``, ``flywheel.arbiter.tables``) on the one
+``metadata`` here; their history is in ``flywheel/migrations``.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Engine, MetaData, create_engine, make_url
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def url_with(url: str, *, driver: str, database: str | None = None) -> str:
+    """The same server's URL for another driver (``psycopg``, ``psycopg2``, or ``""`` for none) or database."""
+    parsed = make_url(url)
+    drivername = f"postgresql+{driver}" if driver else "postgresql"
+    return parsed.set(drivername=drivername, database=database or parsed.database).render_as_string(hide_password=False)
+
+
+def connect(url: str) -> Engine:
+    """An engine over psycopg 3 that checks connections before use, so that a restarted server is no error."""
+    return create_engine(url_with(url, driver="psycopg"), pool_pre_ping=True)
+
+
+def upgrade(url: str, revision: str = "head") -> None:
+    """Bring the schema to a revision. Safe to run twice, and by several processes at once (advisory lock)."""
+    from alembic import command
+
+    command.upgrade(alembic_config(url), revision)
+
+
+def downgrade(url: str, revision: str) -> None:
+    """Bring the schema back to a revision; ``base`` empties it."""
+    from alembic import command
+
+    command.downgrade(alembic_config(url), revision)
+
+
+def alembic_config(url: str) -> "Config":
+    """Alembic's configuration without a file of its own."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["url"] = url_with(url, driver="psycopg")
+    return config

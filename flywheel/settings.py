@@ -1,0 +1,253 @@
+"""Configuration: what the platform can be told, each field with its unit.
+
+Four layers, the later one wins: the defaults here, the profile (``flywheel/profiles/*.toml``), ``flywheel.toml`` in
+the working directory, environment variables (``FLYWHEEL_DATABASE_URL``, nested ones as ``FLYWHEEL_SFT__MAX_STEPS``).
+``Settings.load()`` reads them; nothing else in the package looks at configuration files.
+"""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from flywheel.errors import ConfigurationError
+
+ProfileName = Literal["production", "quickstart", "smoke"]
+PROFILES = Path(__file__).parent / "profiles"
+DEFAULT_PROFILE: ProfileName = "quickstart"
+
+
+class Section(BaseModel):
+    """Base of the sections: frozen, and a misspelled field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelSettings(Section):
+    """The pretrained model that agents start from."""
+
+    base: str = Field("smollm2", description="smollm2 (from the wheel), scratch (a tiny Llama for tests), or a model id")
+    max_new_tokens: int = Field(64, gt=0, description="longest answer, in tokens")
+    generation_batch: int = Field(16, gt=0, description="prompts generated at once")
+
+
+class AgentSettings(Section):
+    """One agent that joins the registry when the platform starts."""
+
+    id: str = Field(min_length=1)
+    kind: Literal["local", "reference", "openai"]
+    name: str = ""
+    model: str = Field("", description="local: base or a folder; openai: the endpoint's model name")
+    task_types: tuple[str, ...] = Field((), description="empty: all")
+    prompt: Literal["zero-shot", "few-shot"] = "zero-shot"
+    temperature: float = Field(0.0, ge=0, le=2)
+    base_url: str = Field("", description="openai: for example http://localhost:8000/v1")
+    api_key_env: str = Field("OPENAI_API_KEY", description="openai: the variable that holds the key")
+    timeout_s: float = Field(60.0, gt=0)
+    usd_per_million_tokens: float = Field(0.0, ge=0, description="price of tokens in and out, for the cost score")
+    error_rate: float = Field(0.0, ge=0, le=1, description="reference: share of answers with a wrong function name")
+
+
+class TasksSettings(Section):
+    """Where tasks come from and how they are split by the hash of the answer's function name."""
+
+    source: Literal["bfcl", "synthetic"] = "bfcl"
+    categories: tuple[str, ...] = ("simple_python", "multiple", "live_simple", "parallel", "irrelevance")
+    training_categories: tuple[str, ...] = Field(
+        ("simple_python", "multiple", "live_simple"), description="the ones routed and trained on; others are reported"
+    )
+    heldout_fraction: float = Field(0.3, gt=0, lt=1)
+    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    routed_before: int = Field(440, gt=0, description="tasks routed before training")
+    routed_after: int = Field(90, ge=0, description="fresh tasks routed after a champion was approved")
+    round_size: int = Field(32, gt=0, description="tasks decided before the bandit is updated")
+
+
+class PhaseThreshold(Section):
+    """One row of the table in SPEC section 6."""
+
+    points: int = Field(gt=0)
+    quality: float = Field(ge=0, le=1)
+    max_age_days: int = Field(gt=0)
+    task_types: int = Field(1, ge=1)
+    agents: int = Field(1, ge=1)
+
+
+class BatchSettings(Section):
+    """When a training batch is made and what goes into it. The defaults are production's."""
+
+    sft: PhaseThreshold = PhaseThreshold(points=1_000, quality=0.8, max_age_days=90, task_types=3)
+    grpo: PhaseThreshold = PhaseThreshold(points=10_000, quality=0.7, max_age_days=90, agents=10)
+    clean_fraction: float = Field(0.95, ge=0, le=1, description="share of tasks that must have passed the gates")
+    max_sft_points: int = Field(5_000, gt=0)
+    max_grpo_points: int = Field(20_000, gt=0)
+    sft_from_failures: bool = Field(False, description="smoke only: imperfect demonstrations leave room for GRPO")
+
+
+class SftSettings(Section):
+    """The recipe of supervised fine-tuning."""
+
+    learning_rate: float = Field(2e-4, gt=0)
+    epochs: float = Field(1.0, gt=0)
+    max_steps: int = Field(-1, description="-1: by epochs")
+    batch_size: int = Field(4, gt=0, description="examples a step, over all processes")
+    max_length: int = Field(384, gt=0, description="tokens")
+    seed: int = 0
+
+
+class GrpoSettings(Section):
+    """The recipe of group relative policy optimization."""
+
+    learning_rate: float = Field(2e-5, gt=0)
+    max_steps: int = Field(12, gt=0)
+    prompts_per_step: int = Field(4, gt=0)
+    generations: int = Field(8, gt=1, description="completions per prompt")
+    temperature: float = Field(1.0, gt=0)
+    beta: float = Field(0.0, ge=0, description="weight of the KL term")
+    seed: int = 0
+
+
+class EvaluationSettings(Section):
+    """How models are compared on held-out tasks."""
+
+    heldout_tasks: int = Field(200, gt=0)
+    validation_tasks: int = Field(60, gt=0)
+    samples: int = Field(1, gt=0, description="sampled answers per task at temperature 1")
+    min_improvement: float = Field(0.1, ge=0, description="relative, of exact accuracy against the baseline")
+    confidence: float = Field(0.95, gt=0, lt=1)
+    seed: int = 0
+
+
+class TrainerSettings(Section):
+    """How training processes are started."""
+
+    processes: int = Field(1, gt=0, description="accelerate processes")
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+    launch_arguments: tuple[str, ...] = Field((), description="passed to accelerate launch, for FSDP or several nodes")
+
+
+class PortSettings(Section):
+    """Where the services listen, on this machine."""
+
+    host: str = "127.0.0.1"
+    dagster: int = Field(3000, gt=0, lt=65536)
+    mlflow: int = Field(5000, gt=0, lt=65536)
+
+
+class TomlLayers(PydanticBaseSettingsSource):
+    """The two file layers: the profile, and ``flywheel.toml`` over it."""
+
+    def __init__(self, settings_cls: type[BaseSettings], chosen_profile: str | None) -> None:
+        super().__init__(settings_cls)
+        self.chosen_profile = chosen_profile
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Not used: the layers are read whole."""
+        raise NotImplementedError
+
+    def __call__(self) -> dict[str, Any]:
+        """The settings found in profile and ``flywheel.toml``."""
+        own = read_toml(Path.cwd() / "flywheel.toml")
+        profile = self.chosen_profile or os.environ.get("FLYWHEEL_PROFILE") or own.get("profile") or DEFAULT_PROFILE
+        if not (PROFILES / f"{profile}.toml").exists():
+            known = sorted(path.stem for path in PROFILES.glob("*.toml"))
+            raise ConfigurationError(f"profile {profile!r} is unknown; use one of {', '.join(known)}")
+        return merge(read_toml(PROFILES / f"{profile}.toml"), own)
+
+
+class Settings(BaseSettings):
+    """Everything the platform can be told."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix="FLYWHEEL_", env_nested_delimiter="__", env_ignore_empty=True
+    )
+
+    profile: ProfileName = DEFAULT_PROFILE
+    home: Path = Field(Path(".flywheel"), description="folder of everything this installation writes")
+    database_url: str = Field("", description="postgresql://… of a server of your own; empty: the embedded one")
+    lake_url: str = Field("", description="folder or object store URL; empty: below home")
+    tenant_id: str = Field("quickstart", description="whose tasks the local arbiter runs")
+    tenant_salt: SecretStr = Field(SecretStr(""), description="secret of the tenant hash; empty: a file below home")
+    hot_days: int = Field(7, gt=0)
+    warm_days: int = Field(90, gt=0)
+    cold_days: int = Field(730, gt=0)
+    task_types: tuple[str, ...] = Field(
+        ("code-editing", "research", "data-analysis", "design", "planning", "text-transformation", "tool-calling"),
+        description="known task types; an unknown one fails its gate",
+    )
+    model: ModelSettings = ModelSettings()
+    agents: tuple[AgentSettings, ...] = ()
+    tasks: TasksSettings = TasksSettings()
+    batch: BatchSettings = BatchSettings()
+    sft: SftSettings = SftSettings()
+    grpo: GrpoSettings = GrpoSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    trainer: TrainerSettings = TrainerSettings()
+    ports: PortSettings = PortSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then files."""
+        return init_settings, env_settings, TomlLayers(settings_cls, init_settings().get("profile"))
+
+    @classmethod
+    def load(cls, **overrides: Any) -> Self:
+        """Read all layers.
+
+        Raises:
+            ConfigurationError: a field is unknown or out of bounds; the message names it.
+        """
+        try:
+            loaded = cls(**overrides)
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise ConfigurationError(f"configuration cannot be used: {problems}") from None
+        return loaded.model_copy(update={"home": loaded.home.expanduser().absolute()})
+
+    @property
+    def segments_dir(self) -> Path:
+        """Where collectors append."""
+        return self.home / "segments"
+
+    @property
+    def lake(self) -> str:
+        """Folder or URL of the lake."""
+        return self.lake_url or str(self.home / "lake")
+
+    @property
+    def models_dir(self) -> Path:
+        """Cache of model folders; the registry holds the originals."""
+        return self.home / "models"
+
+
+def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Nested dictionaries merged, the second one winning; lists are replaced whole."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's content; empty when there is none.
+
+    Raises:
+        ConfigurationError: the file is not TOML.
+    """
+    if not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from None

@@ -1,0 +1,72 @@
+"""The shape of a source of tasks: what to ask, and which split a task belongs to."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from flywheel.records import Complexity, Message
+
+
+class Split(StrEnum):
+    """What a task may be used for. Held-out tasks are never routed, logged or trained on."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    HELDOUT = "heldout"
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """A function an agent may call. ``parameters`` is JSON schema as the source writes it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ExpectedCall(Struct, frozen=True, kw_only=True):
+    """A call that answers the task: for each argument the values that count as right; ``""`` marks it optional."""
+
+    name: str
+    arguments: dict[str, tuple[Any, ...]]
+
+
+class BenchmarkTask(Struct, frozen=True, kw_only=True):
+    """One task with its verifiable answer. ``id`` is ``source:name``, for example ``bfcl:simple_python_0``."""
+
+    id: str
+    task_type: str
+    category: str
+    complexity: Complexity
+    question: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    expected: tuple[ExpectedCall, ...]
+    split: Split
+
+    @property
+    def text(self) -> str:
+        """The last thing the user says, as the routing decision's description."""
+        return next((m.content or "" for m in reversed(self.question) if m.role == "user"), "")
+
+
+class TaskSource(Protocol):
+    """A benchmark: its tasks in a stable order, each in exactly one split."""
+
+    name: str
+
+    def tasks(self) -> Sequence[BenchmarkTask]:
+        """All tasks.
+
+        Raises:
+            TaskSourceError: the source's data is not installed or cannot be read.
+        """
+        ...
+
+    def by_id(self, task_id: str) -> BenchmarkTask:
+        """The task of this id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        ...

@@ -1,0 +1,47 @@
+"""Fixtures that every test may use: a real PostgreSQL, and settings of an empty installation."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from flywheel.database import upgrade, url_with
+from flywheel.services.postgres import EmbeddedPostgres
+from flywheel.settings import Settings
+
+TEMPLATE = "flywheel_template"
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a server of this test run, with a migrated template database in it."""
+    server = EmbeddedPostgres(tmp_path_factory.mktemp("postgres") / "data")
+    url = server.start()
+    try:
+        with psycopg.connect(url_with(url, driver=""), autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
+        upgrade(url_with(url, driver="", database=TEMPLATE))
+        yield url
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def database_url(postgres_server: str) -> Iterator[str]:
+    """URL of a fresh, migrated database of this test."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(url_with(postgres_server, driver=""), autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(TEMPLATE))
+        )
+        yield url_with(postgres_server, driver="", database=name)
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str) -> Settings:
+    """Settings of an empty installation with the smoke profile."""
+    return Settings.load(profile="smoke", home=tmp_path / "home", database_url=database_url)
