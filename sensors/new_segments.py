@@ -1,0 +1,48 @@
+"""Closed segments are indexed, and the days they touch are run through the pool."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from flywheel.pool.intake import index_segments, stale_days
+from pool_assets.partitions import days
+from resources.benchmark_pool import BenchmarkPoolResource
+from sensors.training_batch_ready import run_states
+
+DAY_VERSION_TAG = "flywheel/day_version"
+MAX_ATTEMPTS = 3
+
+
+@dg.sensor(
+    job_name="pool_day",
+    minimum_interval_seconds=5,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Runs the pool's assets for every day whose logs changed since it was last validated.",
+)
+def new_segments(
+    context: dg.SensorEvaluationContext, benchmark_pool: BenchmarkPoolResource
+) -> list[dg.RunRequest] | dg.SkipReason:
+    """Index what arrived and request a run for each day that is out of date."""
+    with benchmark_pool.open() as pool:
+        report = index_segments(pool, now=datetime.now(UTC))
+        stale = stale_days(pool)
+    requests = []
+    reasons = []
+    for day in stale:
+        key = f"{day.day}:{day.version}"
+        runs = run_states(context.instance, {DAY_VERSION_TAG: key})
+        if not days.has_partition_key(str(day.day)):
+            reasons.append(f"{day.day} lies outside the partitions")
+        elif "active" in runs:
+            reasons.append(f"{day.day} is running")
+        elif len(runs) >= MAX_ATTEMPTS:
+            reasons.append(f"{day.day} failed {len(runs)} times; look at its runs, then run it by hand")
+        else:
+            requests.append(
+                dg.RunRequest(
+                    run_key=f"{key}#{len(runs) + 1}", partition_key=str(day.day), tags={DAY_VERSION_TAG: key}
+                )
+            )
+    if requests:
+        return requests
+    return dg.SkipReason("; ".join(reasons) or f"{report.new_segments} new segments, every day is up to date")

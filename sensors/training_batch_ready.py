@@ -1,0 +1,61 @@
+"""Training starts by itself when the pool holds enough; otherwise the tick says in numbers what is missing."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from flywheel.pool.batches import missing, readiness
+from flywheel.training.trigger import OpenBatch, ResumeBatch, RunState, Wait, next_training
+from pool_assets.partitions import TRAINING_BATCHES, training_batches
+from resources.benchmark_pool import BenchmarkPoolResource
+
+BATCH_TAG = "flywheel/training_batch"
+STATES: dict[dg.DagsterRunStatus, RunState] = {
+    dg.DagsterRunStatus.SUCCESS: "succeeded",
+    dg.DagsterRunStatus.FAILURE: "failed",
+    dg.DagsterRunStatus.CANCELED: "canceled",
+}
+
+
+@dg.sensor(
+    job_name="training",
+    minimum_interval_seconds=10,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Starts training when the pool meets the active profile's thresholds; says what is missing if not.",
+)
+def training_batch_ready(
+    context: dg.SensorEvaluationContext, benchmark_pool: BenchmarkPoolResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Request a run for a new batch, or again for one whose run broke off."""
+    now = datetime.now(UTC)
+    with benchmark_pool.open() as pool:
+        lacking = missing(readiness(pool, now=now), pool.settings.batch)
+    decision = next_training(
+        missing=lacking, open_batches=open_batches(context.instance), batch_id=f"batch-{now:%Y%m%d-%H%M%S}"
+    )
+    if isinstance(decision, Wait):
+        return dg.SkipReason(decision.reason)
+    attempt = decision.attempt if isinstance(decision, ResumeBatch) else 1
+    return dg.SensorResult(
+        run_requests=[
+            dg.RunRequest(
+                run_key=f"{decision.batch_id}#{attempt}",
+                partition_key=decision.batch_id,
+                tags={BATCH_TAG: decision.batch_id},
+            )
+        ],
+        dynamic_partitions_requests=[training_batches.build_add_request([decision.batch_id])],
+    )
+
+
+def open_batches(instance: dg.DagsterInstance) -> list[OpenBatch]:
+    """Batches without a verdict, oldest first, with their runs' states."""
+    judged = instance.get_materialized_partitions(dg.AssetKey("deployment_candidate"))
+    keys = [key for key in instance.get_dynamic_partitions(TRAINING_BATCHES) if key not in judged]
+    return [OpenBatch(id=key, runs=run_states(instance, {BATCH_TAG: key})) for key in sorted(keys)]
+
+
+def run_states(instance: dg.DagsterInstance, tags: dict[str, str]) -> tuple[RunState, ...]:
+    """States of the runs with these tags, oldest first."""
+    records = instance.get_run_records(dg.RunsFilter(tags=dict(tags)), ascending=True)
+    return tuple(STATES.get(record.dagster_run.status, "active") for record in records)
