@@ -1,0 +1,27 @@
+"""What remains of old days."""
+
+from datetime import UTC, date, datetime
+
+import dagster as dg
+
+from flywheel.pool.schemas import AGGREGATE_COLUMNS
+from flywheel.pool.tiers import aggregate_cold
+from pool_assets.anonymized_data_points import anonymized_data_points
+from pool_assets.partitions import days
+from pool_assets.presentation import OWNERS, TABULAR, column_schema, figures
+from resources.benchmark_pool import BenchmarkPoolResource
+
+
+@dg.asset(
+    group_name="pool",
+    kinds=TABULAR,
+    owners=OWNERS,
+    partitions_def=days,
+    deps=[anonymized_data_points],
+    metadata={"dagster/column_schema": column_schema(AGGREGATE_COLUMNS)},
+)
+def cold_tier(context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.MaterializeResult[None]:
+    """Aggregates per day, agent, task type and tenant, kept for two years; no single task can be read back."""
+    with benchmark_pool.open() as pool:
+        report = aggregate_cold(pool, date.fromisoformat(context.partition_key), now=datetime.now(UTC))
+    return dg.MaterializeResult(metadata={**figures(report), "dagster/row_count": report.rows})

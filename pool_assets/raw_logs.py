@@ -1,0 +1,28 @@
+"""The day's logs as they arrived."""
+
+from datetime import date
+
+import dagster as dg
+
+from flywheel.pool.raw import collect_day
+from pool_assets.partitions import days
+from pool_assets.presentation import OWNERS, bar_chart, figures
+from resources.benchmark_pool import BenchmarkPoolResource
+
+
+@dg.asset(group_name="pool", kinds={"python", "file"}, owners=OWNERS, partitions_def=days)
+def raw_logs(context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.MaterializeResult[None]:
+    """The lines that arbiters logged for tasks of this day, in append-only segments.
+
+    Nothing is copied: the asset says which lines of which segments are the day's, with their digest.
+    """
+    with benchmark_pool.open() as pool:
+        raw = collect_day(pool, date.fromisoformat(context.partition_key))
+    return dg.MaterializeResult(
+        metadata={
+            **figures(raw),
+            "dagster/row_count": raw.lines,
+            "volume": bar_chart(raw.by_log, title="lines by log"),
+        },
+        data_version=dg.DataVersion(raw.digest),
+    )

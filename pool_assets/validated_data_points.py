@@ -1,0 +1,93 @@
+"""Joined points that passed the gates, and the checks that nothing was lost on the way."""
+
+from datetime import UTC, date, datetime
+
+import dagster as dg
+
+from flywheel.pool.expectations import expect_day
+from flywheel.pool.schemas import POINT_COLUMNS, check_rows
+from flywheel.pool.validation import last_report, validate_day
+from pool_assets.partitions import days
+from pool_assets.presentation import OWNERS, TABULAR, bar_chart, column_schema, figures
+from pool_assets.raw_logs import raw_logs
+from resources.benchmark_pool import BenchmarkPoolResource
+
+
+@dg.asset(
+    group_name="pool",
+    kinds=TABULAR | {"pandera"},
+    owners=OWNERS,
+    partitions_def=days,
+    deps=[raw_logs],
+    metadata={"dagster/column_schema": column_schema(POINT_COLUMNS)},
+)
+def validated_data_points(
+    context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolResource
+) -> dg.MaterializeResult[None]:
+    """One row per task: the three logs joined, judged by every gate of SPEC section 3.
+
+    What fails a gate is in quarantine with its reasons; what lacks a log waits. Still holds personal data.
+    """
+    day = date.fromisoformat(context.partition_key)
+    with benchmark_pool.open() as pool:
+        report = validate_day(pool, day, now=datetime.now(UTC))
+    return dg.MaterializeResult(
+        metadata={
+            **figures(report),
+            "dagster/row_count": report.points,
+            "outcome": bar_chart(report.outcome, title="lines by outcome"),
+        },
+        data_version=dg.DataVersion(report.digest),
+    )
+
+
+@dg.asset_check(asset=validated_data_points, blocking=True, partitions_def=days)
+def nothing_lost(
+    context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
+) -> dg.AssetCheckResult:
+    """Lines in = lines in points + quarantined + duplicates + waiting."""
+    with benchmark_pool.open() as pool:
+        report = last_report(pool, date.fromisoformat(context.partition_key))
+    accounted = sum(report.outcome.values())
+    return dg.AssetCheckResult(
+        passed=report.lines == accounted, metadata={"lines": report.lines, "accounted": accounted, **report.outcome}
+    )
+
+
+@dg.asset_check(asset=validated_data_points, partitions_def=days)
+def mostly_clean(
+    context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
+) -> dg.AssetCheckResult:
+    """At least 95 % of the tasks that have all their logs passed the gates."""
+    with benchmark_pool.open() as pool:
+        report = last_report(pool, date.fromisoformat(context.partition_key))
+        required = pool.settings.batch.clean_fraction
+    return dg.AssetCheckResult(
+        passed=report.clean_fraction >= required,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"clean_fraction": report.clean_fraction, "required": required},
+    )
+
+
+@dg.asset_check(asset=validated_data_points, blocking=True, partitions_def=days)
+def rows_match_schema(
+    context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
+) -> dg.AssetCheckResult:
+    """Every row fits the pandera schema of the table."""
+    with benchmark_pool.open() as pool:
+        result = check_rows(pool, date.fromisoformat(context.partition_key))
+    return dg.AssetCheckResult(passed=result.passed, metadata=figures(result))
+
+
+@dg.asset_check(asset=validated_data_points, partitions_def=days)
+def day_meets_expectations(
+    context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
+) -> dg.AssetCheckResult:
+    """The Great Expectations suite of the day holds; its data docs are linked."""
+    with benchmark_pool.open() as pool:
+        result = expect_day(pool, date.fromisoformat(context.partition_key))
+    return dg.AssetCheckResult(
+        passed=result.passed,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={**figures(result), "data_docs": dg.MetadataValue.path(result.data_docs)},
+    )
