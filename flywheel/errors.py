@@ -35,3 +35,15 @@ class PoolError(FlywheelError):
 
 class TrainingError(FlywheelError):
     """Raised when a training job cannot start or ends without a model. The message names its log."""
+
+
+class AlreadyRunningError(ServiceError):
+    """Raised when another process runs the services of this home. Use those, or stop that process first."""
+
+
+class NotRunningError(ServiceError):
+    """Raised by commands that need running services where there are none. Start them with ``flywheel up``."""
+
+
+class ServiceAnswerError(ServiceError):
+    """Raised when a running service refuses a request or answers what it should not. The message quotes it."""

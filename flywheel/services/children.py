@@ -1,0 +1,94 @@
+"""The programs that ``flywheel up`` runs, as data: command, health check, environment."""
+
+import os
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from flywheel.database import url_with
+from flywheel.services.preflight import WORKSPACE, connectable
+from flywheel.services.processes import SUPERVISOR_VARIABLE, supervisor_id
+from flywheel.settings import Settings
+
+PYTHON = sys.executable
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """One service. ``health_url`` answers 200 when it is ready; empty where readiness is asked of another service."""
+
+    name: str
+    command: tuple[str, ...]
+    health_url: str = ""
+
+
+def dagster_url(settings: Settings) -> str:
+    """Where the Dagster web server answers."""
+    return f"http://{connectable(settings.ports.host)}:{settings.ports.dagster}"
+
+
+def mlflow_url(settings: Settings) -> str:
+    """Where the MLflow server answers."""
+    return f"http://{connectable(settings.ports.host)}:{settings.ports.mlflow}"
+
+
+def mlflow_server(settings: Settings, database_url: str) -> Program:
+    """MLflow's tracking server and model registry, its tables in PostgreSQL, artifacts through its own API."""
+    return Program(
+        name="mlflow",
+        command=(
+            *(PYTHON, "-m", "mlflow", "server", "--workers", "1"),
+            *("--host", settings.ports.host, "--port", str(settings.ports.mlflow)),
+            *("--backend-store-uri", url_with(database_url, driver="psycopg2", database="mlflow")),
+            *("--artifacts-destination", str(settings.home / "mlflow-artifacts")),
+        ),
+        health_url=f"{mlflow_url(settings)}/health",
+    )
+
+
+def dagster_webserver(settings: Settings, root: Path) -> Program:
+    """Dagster's web server."""
+    return Program(
+        name="dagster-webserver",
+        command=(
+            *(PYTHON, "-m", "dagster_webserver", "--workspace", str(root / WORKSPACE)),
+            *("--host", settings.ports.host, "--port", str(settings.ports.dagster)),
+        ),
+        health_url=f"{dagster_url(settings)}/server_info",
+    )
+
+
+def dagster_daemon(root: Path) -> Program:
+    """Dagster's daemon: sensors, the run queue, backfills, run monitoring."""
+    return Program(
+        name="dagster-daemon",
+        command=(PYTHON, "-m", "dagster._daemon", "run", "--workspace", str(root / WORKSPACE)),
+    )
+
+
+def environment(
+    settings: Settings, *, database_url: str, root: Path, started_at: datetime, base: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of every child: where the databases and servers are, and who its supervisor is."""
+    return {
+        **base,
+        SUPERVISOR_VARIABLE: supervisor_id(settings.home),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(root), base.get("PYTHONPATH", "")))),
+        "PYTHONUNBUFFERED": "1",
+        # A run that began before this died with the services of then (sensors/run_interrupted.py).
+        "FLYWHEEL_SERVICES_STARTED_AT": str(started_at.timestamp()),
+        "FLYWHEEL_HOME": str(settings.home),
+        "FLYWHEEL_PROFILE": settings.profile,
+        "FLYWHEEL_DATABASE_URL": url_with(database_url, driver="", database="flywheel"),
+        # dagster-postgres listens for notifications through psycopg2 and understands no other driver's URL.
+        "FLYWHEEL_DAGSTER_DATABASE_URL": url_with(database_url, driver="psycopg2", database="dagster"),
+        "FLYWHEEL_DAGSTER_STORAGE": str(settings.home / "dagster"),
+        "DAGSTER_HOME": str(root / "dagster_home"),
+        "MLFLOW_TRACKING_URI": mlflow_url(settings),
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        # Without it the server starts a queue of background workers for scorers that nothing here uses.
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "DO_NOT_TRACK": "true",
+    }

@@ -1,0 +1,223 @@
+"""``flywheel up``: PostgreSQL, MLflow and Dagster started in order, watched, and stopped in reverse.
+
+What is started is data (``flywheel.services.children``); this module is its life.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from flywheel.database import upgrade, url_with
+from flywheel.errors import ServiceError
+from flywheel.services import children
+from flywheel.services.children import Program
+from flywheel.services.dagster_api import DagsterApi
+from flywheel.services.endpoints import Endpoints, HomeLock, endpoints_file, write_endpoints
+from flywheel.services.postgres import EmbeddedPostgres, ensure_databases
+from flywheel.services.preflight import REQUIRED_FREE_BYTES, check_disk, check_ports, project_root
+from flywheel.services.processes import end, find, last_lines, spawn, supervisor_id
+from flywheel.settings import Settings
+
+START_TIMEOUT_S = 180.0
+STOP_GRACE_S = 8.0
+POLL_S = 0.25
+
+OnProgress = Callable[[str], None]
+
+
+def silent(_message: str) -> None:
+    """Progress that nobody asked for."""
+
+
+class Services:
+    """The services of one home: a context manager that leaves no process behind.
+
+    Args:
+        settings: whose services.
+        on_progress: called with a short sentence before each step.
+        root: the project's folder; found by ``project_root`` where absent.
+        required_free_bytes: disk that must be free in home.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        on_progress: OnProgress = silent,
+        root: Path | None = None,
+        required_free_bytes: int = REQUIRED_FREE_BYTES,
+    ) -> None:
+        self.settings = settings
+        self.root = root
+        self.supervisor = supervisor_id(settings.home)
+        self._on_progress = on_progress
+        self._required_free_bytes = required_free_bytes
+        self._lock: HomeLock | None = None
+        self._postgres: EmbeddedPostgres | None = None
+        self._running: list[tuple[Program, subprocess.Popen[bytes]]] = []
+        self._environment: dict[str, str] = {}
+
+    def start(self) -> Endpoints:
+        """Start everything and wait until it answers.
+
+        Raises:
+            AlreadyRunningError: another process runs the services of this home.
+            PortInUseError: a port is taken; nothing was started.
+            ServiceError: a service does not start, the disk is full, or the project's files are missing.
+        """
+        try:
+            return self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> Endpoints:
+        check_disk(self.settings.home, required_bytes=self._required_free_bytes)
+        root = self.root or project_root()
+        self._lock = HomeLock(self.settings.home).acquire()
+        self._end_leftovers()
+        check_ports(self.settings.ports)
+        started_at = datetime.now(UTC)
+        database_url = self._start_postgres()
+        (self.settings.home / "dagster").mkdir(exist_ok=True)
+        self._environment = children.environment(
+            self.settings, database_url=database_url, root=root, started_at=started_at, base=os.environ
+        )
+        self._start_programs(database_url, root, started_at)
+        endpoints = Endpoints(
+            pid=os.getpid(),
+            profile=self.settings.profile,
+            started_at=started_at,
+            database_url=self._environment["FLYWHEEL_DATABASE_URL"],
+            dagster_url=children.dagster_url(self.settings),
+            mlflow_url=children.mlflow_url(self.settings),
+        )
+        write_endpoints(self.settings.home, endpoints)
+        return endpoints
+
+    def _end_leftovers(self) -> None:
+        """End what a killed supervisor left. PostgreSQL stays: the embedded server is found again and used."""
+        leftovers = find(self.supervisor)
+        if leftovers:
+            self._on_progress(f"ending {len(leftovers)} processes that a killed run left")
+            end(leftovers, grace_s=STOP_GRACE_S)
+        endpoints_file(self.settings.home).unlink(missing_ok=True)
+
+    def _start_postgres(self) -> str:
+        """The URL of our database, migrated, on the embedded server or on one's own."""
+        self._on_progress("PostgreSQL")
+        if self.settings.database_url:
+            server_url = self.settings.database_url
+        else:
+            self._postgres = EmbeddedPostgres(self.settings.home / "postgres")
+            server_url = self._postgres.start()
+        ensure_databases(server_url)
+        database_url = url_with(server_url, driver="", database="flywheel")
+        upgrade(database_url)
+        return database_url
+
+    def _start_programs(self, database_url: str, root: Path, started_at: datetime) -> None:
+        """MLflow and the web server side by side; the daemon when the web server has made Dagster's tables."""
+        self._on_progress("MLflow and Dagster")
+        mlflow = children.mlflow_server(self.settings, database_url)
+        webserver = children.dagster_webserver(self.settings, root)
+        self._spawn(mlflow)
+        self._spawn(webserver)
+        self._wait_for(webserver.name, lambda: answers(webserver.health_url))
+        self._spawn(children.dagster_daemon(root))
+        self._wait_for(mlflow.name, lambda: answers(mlflow.health_url))
+        with DagsterApi(children.dagster_url(self.settings)) as dagster:
+            dagster.check_location()
+            self._wait_for("dagster-daemon", lambda: dagster.daemon_is_alive(since=started_at))
+
+    def _spawn(self, program: Program) -> None:
+        process = spawn(program.command, environment=self._environment, log=self.log_of(program.name))
+        self._running.append((program, process))
+
+    def _wait_for(self, name: str, is_ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not is_ready():
+            self.check()
+            if time.monotonic() > deadline:
+                raise ServiceError(
+                    f"{name} did not answer within {START_TIMEOUT_S:.0f} s. The end of {self.log_of(name)}:\n"
+                    f"{last_lines(self.log_of(name))}"
+                )
+            time.sleep(POLL_S)
+
+    def log_of(self, name: str) -> Path:
+        """The log file of a service."""
+        return self.settings.home / "logs" / f"{name}.log"
+
+    def child_environment(self) -> dict[str, str]:
+        """The environment for further children that should end with the services."""
+        return dict(self._environment)
+
+    def process_ids(self) -> list[int]:
+        """Process ids of the supervisor, the embedded PostgreSQL and all children, for measuring."""
+        postgres = [self._postgres.pid] if self._postgres is not None else []
+        return [os.getpid(), *postgres, *(process.pid for process in find(self.supervisor))]
+
+    def check(self) -> None:
+        """Make sure that every service still runs.
+
+        Raises:
+            ServiceError: one has ended; the message holds the end of its log.
+        """
+        for program, process in self._running:
+            code = process.poll()
+            if code is not None:
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+                raise ServiceError(
+                    f"{program.name} {how}. The end of {self.log_of(program.name)}:\n"
+                    f"{last_lines(self.log_of(program.name))}"
+                )
+
+    def wait(self) -> None:
+        """Stay until a service ends (``ServiceError``) or the process is interrupted."""
+        while True:
+            self.check()
+            time.sleep(1.0)
+
+    def stop(self) -> None:
+        """Stop everything, the last started first, and wait for it. Safe to call twice."""
+        for _program, process in reversed(self._running):
+            process.terminate()
+            try:
+                process.wait(timeout=STOP_GRACE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if self._running:
+            end(find(self.supervisor), grace_s=STOP_GRACE_S)
+        for _program, process in self._running:
+            process.wait()
+        self._running.clear()
+        if self._postgres is not None:
+            self._postgres.stop()
+            self._postgres = None
+        if self._lock is not None:
+            endpoints_file(self.settings.home).unlink(missing_ok=True)
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+
+def answers(url: str) -> bool:
+    """Whether a GET of this URL is answered with success now."""
+    try:
+        return httpx.get(url, timeout=5.0, trust_env=False).is_success
+    except httpx.TransportError:
+        return False
