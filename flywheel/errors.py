@@ -26,7 +26,7 @@ class AgentError(FlywheelError):
 
 
 class SegmentError(FlywheelError):
-    """Raised when a segment file cannot be opened or is not one of ours. Torn tails are not errors: they are counted."""
+    """Raised when a segment file cannot be opened or is not one of ours. Torn tails are counted instead."""
 
 
 class PoolError(FlywheelError):

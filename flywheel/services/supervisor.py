@@ -26,7 +26,7 @@ from flywheel.services.processes import end, find, last_lines, spawn, supervisor
 from flywheel.settings import Settings
 
 START_TIMEOUT_S = 180.0
-STOP_GRACE_S = 8.0
+STOP_GRACE_S = 5.0
 POLL_S = 0.25
 
 OnProgress = Callable[[str], None]
@@ -138,7 +138,8 @@ class Services:
             self._wait_for("dagster-daemon", lambda: dagster.daemon_is_alive(since=started_at))
 
     def _spawn(self, program: Program) -> None:
-        process = spawn(program.command, environment=self._environment, log=self.log_of(program.name))
+        environment = {**self._environment, **program.environment}
+        process = spawn(program.command, environment=environment, log=self.log_of(program.name))
         self._running.append((program, process))
 
     def _wait_for(self, name: str, is_ready: Callable[[], bool]) -> None:
