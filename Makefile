@@ -1,0 +1,42 @@
+# Everything a person types. `make` alone lists it. Works with GNU make 3.81 (macOS) and later.
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ONCE ?=
+SUMMARY ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench clean
+
+help:
+	@echo "make run      the whole loop on real input: services, tasks, pool, training, a table; stays up until Ctrl-C"
+	@echo "              ONCE=1 leaves after the loop, SUMMARY=FILE writes its figures as JSON"
+	@echo "make test     all tests"
+	@echo "make check    format, lint, import walls, types"
+	@echo "make bench    speed, each figure beside a named peer"
+	@echo "make clean    remove .venv and caches; what the loop made stays in .flywheel"
+
+run: $(STAMP)
+	@$(BIN)/flywheel quickstart $(if $(ONCE),--once) $(if $(SUMMARY),--summary "$(SUMMARY)")
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	@if ls benchmarks/*.py >/dev/null 2>&1; then \
+		for file in benchmarks/[a-z]*.py; do $(BIN)/python "$$file" || exit 1; done; \
+	else echo "there are no benchmarks yet"; fi
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Made again only when what it is made from changes. A broken build leaves no stamp, so the next one goes on.
+$(STAMP): pyproject.toml constraints.txt requirements-data.txt
+	@sh scripts/make_venv.sh $(VENV)
+	@touch $@
