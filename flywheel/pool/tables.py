@@ -1,0 +1,182 @@
+"""The pool's tables in PostgreSQL: what changes, what is counted, what is asked. Large things live in the lake.
+
+``segments``, ``tasks`` and ``days`` are the ledger: which lines arrived, to which day a task belongs, what became of it.
+Their history is in ``flywheel/migrations``.
+"""
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Date,
+    DateTime,
+    Double,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from flywheel.database import metadata
+
+Instant = DateTime(timezone=True)
+
+segments = Table(
+    "segments",
+    metadata,
+    Column("id", Integer, Identity(), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("lines", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("torn", BigInteger, nullable=False, comment="frames lost to a torn tail or a failed checksum"),
+    Column("written_at", Instant, nullable=False),
+    Column("written_day", Date, nullable=False, comment="the day of lines without a readable task or time"),
+    Column("stray_lines", BigInteger, nullable=False, comment="lines without a readable task or time"),
+    Column("indexed_at", Instant, nullable=False),
+)
+Index("ix_segments_stray_day", segments.c.written_day, postgresql_where=segments.c.stray_lines > 0)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("task_key", LargeBinary, primary_key=True, comment="blake2b of taskId"),
+    Column("tenant_key", LargeBinary, primary_key=True, comment="blake2b of tenantId; empty where the logs name none"),
+    Column("first_at", Instant, nullable=False, comment="the earliest timestamp under exactly this tenant key"),
+    Column("routed", Boolean, nullable=False, comment="a routing decision is among the logs"),
+    Column("owner_key", LargeBinary, comment="the tenant its lines are joined under; null where several claim them"),
+    Column("day", Date, comment="the partition; null only while a segment is indexed"),
+    Column("segments", ARRAY(Integer), nullable=False),
+)
+Index("ix_tasks_day", tasks.c.day)
+
+days = Table(
+    "days",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("revision", BigInteger, nullable=False, comment="raised whenever the day's lines or reviews change"),
+    Column("changed_at", Instant, nullable=False),
+    Column("validated_revision", BigInteger, nullable=False, server_default=text("0")),
+    Column("validated_at", Instant),
+    Column("anonymized_revision", BigInteger, nullable=False, server_default=text("0")),
+    Column("statistics_revision", BigInteger, nullable=False, server_default=text("0")),
+    Column("lines", BigInteger, nullable=False, server_default=text("0")),
+    Column("lines_in_points", BigInteger, nullable=False, server_default=text("0")),
+    Column("quarantined", BigInteger, nullable=False, server_default=text("0"), comment="lines"),
+    Column("duplicates", BigInteger, nullable=False, server_default=text("0"), comment="lines"),
+    Column("waiting", BigInteger, nullable=False, server_default=text("0"), comment="lines"),
+    Column("points", BigInteger, nullable=False, server_default=text("0")),
+    Column("quarantined_tasks", BigInteger, nullable=False, server_default=text("0")),
+    Column("waiting_tasks", BigInteger, nullable=False, server_default=text("0")),
+    Column("warnings", JSONB, nullable=False, server_default=text("'{}'"), comment="points per warning gate"),
+    Column("digest", Text, nullable=False, server_default=text("''"), comment="of the validated points"),
+    Column("privacy_violations", BigInteger, comment="found by the last check; null before the first"),
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", Text, primary_key=True, comment="digest of day and line"),
+    Column("day", Date, nullable=False, index=True),
+    Column("task_id", Text, comment="null where it cannot be read"),
+    Column("gates", ARRAY(Text), nullable=False),
+    Column("reasons", ARRAY(Text), nullable=False),
+    Column("line", LargeBinary, nullable=False),
+    Column("state", Text, nullable=False, server_default=text("'pending'")),
+    Column("note", Text, nullable=False, server_default=text("''")),
+    Column("reviewed_at", Instant),
+    CheckConstraint("state IN ('pending', 'approved', 'rejected')", name="state_known"),
+)
+
+hot_points = Table(
+    "hot_points",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("day", Date, nullable=False, index=True),
+    Column("timestamp", Instant, nullable=False),
+    Column("tenant_id", Text, nullable=False, index=True),
+    Column("task_id", Text, nullable=False),
+    Column("source", Text),
+    Column("task_type", Text, nullable=False),
+    Column("complexity", Text, nullable=False),
+    Column("agent_id", Text, nullable=False),
+    Column("success", Boolean, nullable=False),
+    Column("overall_score", Double, nullable=False),
+    Column("total_reward", Double, nullable=False),
+    Column("latency_ms", Double, nullable=False),
+    Column("tokens_used", BigInteger, nullable=False),
+    Column("rl_ready", Boolean, nullable=False),
+    Column("payload", Text, nullable=False, comment="the point's wire JSON, compressed by lz4 where the server has it"),
+)
+Index("ix_hot_points_agent_task_type_timestamp", hot_points.c.agent_id, hot_points.c.task_type, hot_points.c.timestamp)
+
+tier_days = Table(
+    "tier_days",
+    metadata,
+    Column("tier", Text, primary_key=True),
+    Column("day", Date, primary_key=True),
+    Column("revision", BigInteger, nullable=False, comment="of the day it was made from"),
+    Column("rows", BigInteger, nullable=False),
+    Column("digest", Text, nullable=False, comment="of the points the tier's day was made from"),
+    Column("placed_at", Instant, nullable=False),
+    CheckConstraint("tier IN ('hot', 'warm', 'cold')", name="tier_known"),
+)
+
+agent_statistics = Table(
+    "agent_statistics",
+    metadata,
+    Column("hour", Instant, primary_key=True),
+    Column("agent_id", Text, primary_key=True),
+    Column("task_type", Text, primary_key=True),
+    Column("day", Date, primary_key=True, comment="the partition that made the row"),
+    Column("tasks", BigInteger, nullable=False),
+    Column("successes", BigInteger, nullable=False),
+    Column("quality_sum", Double, nullable=False),
+    Column("latency_ms_sum", Double, nullable=False),
+    Column("tokens_sum", BigInteger, nullable=False),
+)
+Index("ix_agent_statistics_agent", agent_statistics.c.agent_id, agent_statistics.c.task_type, agent_statistics.c.hour)
+Index("ix_agent_statistics_day", agent_statistics.c.day)
+
+task_type_profiles = Table(
+    "task_type_profiles",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("task_type", Text, primary_key=True),
+    Column("points", BigInteger, nullable=False),
+    Column("latency_ms", JSONB, nullable=False, comment="histogram: bucket of a logarithmic scale to count"),
+    Column("tokens", JSONB, nullable=False, comment="histogram: bucket of a logarithmic scale to count"),
+)
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("first_at", Instant, nullable=False, comment="the oldest point's timestamp"),
+    Column("last_at", Instant, nullable=False, comment="the newest point's timestamp"),
+    Column("criteria", JSONB, nullable=False),
+    Column("distribution", JSONB, nullable=False),
+    Column("quality", JSONB, nullable=False),
+)
+
+batch_points = Table(
+    "batch_points",
+    metadata,
+    Column("batch_id", Text, ForeignKey("batches.id"), primary_key=True),
+    Column("phase", Text, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("point_id", Text, nullable=False),
+    Column("source_task", Text, nullable=False, comment="what no two phases of one batch share"),
+    Column("day", Date, nullable=False),
+    CheckConstraint("phase IN ('sft', 'grpo')", name="phase_known"),
+)
+Index("uq_batch_points_phase_point", batch_points.c.phase, batch_points.c.point_id, unique=True)
+Index("ix_batch_points_point", batch_points.c.point_id)
