@@ -1,0 +1,96 @@
+"""The columns of the pool's tables: what Dagster shows, what pandera demands of every row."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from flywheel.records import Complexity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# name: (type as the lake has it, what it is)
+POINT_COLUMNS: dict[str, tuple[str, str]] = {
+    "id": ("string", "digest of tenant, task, agent and content"),
+    "day": ("date", "the UTC day of the task: the partition"),
+    "timestamp": ("timestamp", "of the routing decision, UTC, microseconds"),
+    "tenant_id": ("string", "64 hex digits once anonymized"),
+    "task_id": ("string", "as the arbiter named it"),
+    "source": ("string", "the benchmark task this is an instance of, or null"),
+    "task_type": ("string", "one of the configured types"),
+    "complexity": ("string", "trivial, standard or complex"),
+    "agent_id": ("string", "who did it"),
+    "success": ("bool", "as the agent's execution ended"),
+    "overall_score": ("double", "the rubric's verdict, 0–1"),
+    "total_reward": ("double", "what training is told it is worth"),
+    "latency_ms": ("double", "milliseconds from start to answer"),
+    "tokens_used": ("int64", "tokens in and out"),
+    "rl_ready": ("bool", "complete enough for reinforcement learning"),
+    "payload": ("string", "the whole point as wire JSON"),
+}
+AGGREGATE_COLUMNS: dict[str, tuple[str, str]] = {
+    "day": ("date", "the partition"),
+    "tenant_id": ("string", "64 hex digits"),
+    "agent_id": ("string", "who did it"),
+    "task_type": ("string", "one of the configured types"),
+    "tasks": ("int64", "points"),
+    "successes": ("int64", "points that succeeded"),
+    "mean_quality": ("double", "mean overall score, 0–1"),
+    "mean_latency_ms": ("double", "milliseconds"),
+    "tokens": ("int64", "tokens in and out, summed"),
+}
+STATISTICS_COLUMNS: dict[str, tuple[str, str]] = {
+    "hour": ("timestamp", "start of the hour, UTC"),
+    "agent_id": ("string", "who did it"),
+    "task_type": ("string", "one of the configured types"),
+    "tasks": ("int64", "points"),
+    "successes": ("int64", "points that succeeded"),
+    "quality_sum": ("double", "sum of overall scores"),
+    "latency_ms_sum": ("double", "sum of milliseconds"),
+    "tokens_sum": ("int64", "sum of tokens in and out"),
+}
+
+
+class RowCheck(Struct, frozen=True, kw_only=True):
+    """What pandera found. ``failures`` counts rows by the check they fail, ``column: check``."""
+
+    passed: bool
+    rows: int
+    failures: dict[str, int]
+
+
+def check_frame(frame: "pd.DataFrame", *, task_types: tuple[str, ...]) -> RowCheck:
+    """Hold every row of a day's points against the schema. The frame has ``POINT_COLUMNS`` but for ``payload``."""
+    import pandera.pandas as pa
+    from pandera.errors import SchemaErrors
+
+    score = pa.Check.in_range(0, 1)
+    schema = pa.DataFrameSchema(
+        {
+            "id": pa.Column(str, unique=True),
+            "timestamp": pa.Column("datetime64[us, UTC]"),
+            "tenant_id": pa.Column(str, pa.Check.str_length(min_value=1)),
+            "task_id": pa.Column(str, pa.Check.str_length(min_value=1)),
+            "source": pa.Column(str, nullable=True),
+            "task_type": pa.Column(str, pa.Check.isin(task_types)),
+            "complexity": pa.Column(str, pa.Check.isin([level.value for level in Complexity])),
+            "agent_id": pa.Column(str, pa.Check.str_length(min_value=1)),
+            "success": pa.Column(bool),
+            "overall_score": pa.Column(float, score),
+            "total_reward": pa.Column(float),
+            "latency_ms": pa.Column(float, pa.Check.gt(0)),
+            "tokens_used": pa.Column(int, pa.Check.ge(0)),
+            "rl_ready": pa.Column(bool),
+        },
+        checks=pa.Check(
+            lambda table: ~table["success"] | (table["overall_score"] > 0), name="a success has a score above 0"
+        ),
+    )
+    try:
+        schema.validate(frame, lazy=True)
+    except SchemaErrors as error:
+        cases = error.failure_cases
+        counts = cases.groupby([cases["column"].fillna("row"), cases["check"]]).size()
+        failures = {f"{column}: {check}": int(count) for (column, check), count in counts.items()}
+        return RowCheck(passed=False, rows=len(frame), failures=failures)
+    return RowCheck(passed=True, rows=len(frame), failures={})
