@@ -1,0 +1,47 @@
+"""The immutable set of points that one lineage of models is trained on."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from flywheel.pool.batches import batch_overlap, make_batch
+from pool_assets.partitions import training_batches
+from pool_assets.presentation import OWNERS, bar_chart, figures
+from pool_assets.warm_tier import warm_tier
+from resources.benchmark_pool import BenchmarkPoolResource
+
+
+@dg.asset(
+    group_name="training",
+    kinds={"python", "postgres"},
+    owners=OWNERS,
+    partitions_def=training_batches,
+    deps=[dg.AssetDep(warm_tier, partition_mapping=dg.AllPartitionMapping())],
+)
+def training_batch(
+    context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolResource
+) -> dg.MaterializeResult[None]:
+    """Points chosen for SFT and for GRPO: by criteria, stratified, recent first, no task in two phases.
+
+    Made once: materializing it again returns the same batch, whatever the pool holds by then.
+    """
+    with benchmark_pool.open() as pool:
+        batch = make_batch(pool, context.partition_key, now=datetime.now(UTC))
+    return dg.MaterializeResult(
+        metadata={
+            **figures(batch),
+            "dagster/row_count": batch.size,
+            "task_types": bar_chart(batch.task_types, title="points by task type"),
+        },
+        data_version=dg.DataVersion(batch.digest),
+    )
+
+
+@dg.asset_check(asset=training_batch, blocking=True, partitions_def=training_batches)
+def batch_is_disjoint(
+    context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
+) -> dg.AssetCheckResult:
+    """No task is in two phases of the batch."""
+    with benchmark_pool.open() as pool:
+        shared = batch_overlap(pool, context.partition_key)
+    return dg.AssetCheckResult(passed=not shared, metadata={"shared_tasks": len(shared)})
