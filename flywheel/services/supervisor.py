@@ -13,13 +13,14 @@ from types import TracebackType
 from typing import Self
 
 import httpx
+import psutil
 
 from flywheel.database import upgrade, url_with
-from flywheel.errors import ServiceError
+from flywheel.errors import NotRunningError, ServiceError
 from flywheel.services import children
 from flywheel.services.children import Program
 from flywheel.services.dagster_api import DagsterApi
-from flywheel.services.endpoints import Endpoints, HomeLock, endpoints_file, write_endpoints
+from flywheel.services.endpoints import Endpoints, HomeLock, endpoints_file, running, write_endpoints
 from flywheel.services.postgres import EmbeddedPostgres, ensure_databases
 from flywheel.services.preflight import REQUIRED_FREE_BYTES, check_disk, check_ports, project_root
 from flywheel.services.processes import end, find, last_lines, spawn, supervisor_id
@@ -63,6 +64,14 @@ class Services:
         self._postgres: EmbeddedPostgres | None = None
         self._running: list[tuple[Program, subprocess.Popen[bytes]]] = []
         self._environment: dict[str, str] = {}
+        self._endpoints: Endpoints | None = None
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where the services are, once they are started."""
+        if self._endpoints is None:
+            raise NotRunningError("the services have not been started")
+        return self._endpoints
 
     def start(self) -> Endpoints:
         """Start everything and wait until it answers.
@@ -91,7 +100,7 @@ class Services:
             self.settings, database_url=database_url, root=root, started_at=started_at, base=os.environ
         )
         self._start_programs(database_url, root, started_at)
-        endpoints = Endpoints(
+        self._endpoints = Endpoints(
             pid=os.getpid(),
             profile=self.settings.profile,
             started_at=started_at,
@@ -99,8 +108,8 @@ class Services:
             dagster_url=children.dagster_url(self.settings),
             mlflow_url=children.mlflow_url(self.settings),
         )
-        write_endpoints(self.settings.home, endpoints)
-        return endpoints
+        write_endpoints(self.settings.home, self._endpoints)
+        return self._endpoints
 
     def _end_leftovers(self) -> None:
         """End what a killed supervisor left. PostgreSQL stays: the embedded server is found again and used."""
@@ -214,6 +223,24 @@ class Services:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
+
+
+def shut_down(settings: Settings) -> int:
+    """Stop the services of a home from outside, also what a killed supervisor left. Returns the processes ended."""
+    stopped = 0
+    endpoints = running(settings)
+    if endpoints is not None:
+        end([psutil.Process(endpoints.pid)], grace_s=START_TIMEOUT_S)
+        stopped += 1
+    leftovers = find(supervisor_id(settings.home))
+    end(leftovers, grace_s=STOP_GRACE_S)
+    data = settings.home / "postgres"
+    if (data / "postmaster.pid").exists():
+        server = EmbeddedPostgres(data)
+        server.start()
+        server.stop()
+        stopped += 1
+    return stopped + len(leftovers)
 
 
 def answers(url: str) -> bool:
