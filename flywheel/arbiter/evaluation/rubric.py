@@ -1,4 +1,4 @@
-"""The rubric: six scores of an answer to a function-calling task, their weighted sum, and the gates (SPEC section 8)."""
+"""The rubric: six scores of an answer, their weighted sum, and the gates it must pass (SPEC section 8)."""
 
 import re
 from datetime import datetime

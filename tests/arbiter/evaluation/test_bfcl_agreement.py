@@ -29,7 +29,7 @@ def official() -> Iterator[Checker]:
     with pytest.MonkeyPatch.context() as patch:
         models = ModuleType("bfcl_eval.constants.model_config")
         models.MODEL_CONFIG_MAPPING = {"agent": ModuleType("agent")}  # type: ignore[attr-defined]
-        models.MODEL_CONFIG_MAPPING["agent"].underscore_to_dot = False  # type: ignore[attr-defined]
+        models.MODEL_CONFIG_MAPPING["agent"].underscore_to_dot = False
         patch.setitem(sys.modules, models.__name__, models)
         for language in ("java", "js"):
             name = f"bfcl_eval.eval_checker.ast_eval.type_convertor.{language}_type_converter"
@@ -137,24 +137,28 @@ ODD_VALUES: list[Any] = [
 ]
 
 
+CHANGES: dict[type, Callable[[Any, random.Random], list[Any]]] = {
+    bool: lambda value, _: [not value, int(value), str(value)],
+    int: lambda value, _: [value + 1, float(value), str(value), -value],
+    float: lambda value, _: [int(value), value + 0.5, str(value)],
+    str: lambda value, _: [value.upper(), value.replace(" ", ""), value + ".", f"'{value}'", value[:-1], [value]],
+    list: lambda value, rng: [[maybe_changed(v, rng) for v in value], value[::-1], value[1:], [*value, *value[:1]]],
+    dict: lambda value, rng: [
+        {key: maybe_changed(v, rng) for key, v in value.items()},
+        {**value, "extra": 1},
+        dict(list(value.items())[1:]),
+    ],
+}
+
+
 def changed(value: Any, rng: random.Random) -> Any:
-    if rng.random() < 0.2:
+    if rng.random() < 0.2 or type(value) not in CHANGES:
         return rng.choice(ODD_VALUES)
-    if isinstance(value, bool):
-        return rng.choice([not value, int(value), str(value)])
-    if isinstance(value, int):
-        return rng.choice([value + 1, float(value), str(value), -value])
-    if isinstance(value, float):
-        return rng.choice([int(value) if abs(value) < 1e300 else 0, value + 0.5, str(value)])
-    if isinstance(value, str):
-        return rng.choice([value.upper(), value.replace(" ", ""), value + ".", f"'{value}'", value[:-1], [value]])
-    if isinstance(value, list):
-        kept = [changed(item, rng) if rng.random() < 0.4 else item for item in value]
-        return rng.choice([kept, value[::-1], value[1:], [*value, *value[:1]]])
-    if isinstance(value, dict):
-        kept_keys = {key: changed(item, rng) if rng.random() < 0.4 else item for key, item in value.items()}
-        return rng.choice([kept_keys, {**value, "extra": 1}, dict(list(value.items())[1:])])
-    return rng.choice(ODD_VALUES)
+    return rng.choice(CHANGES[type(value)](value, rng))
+
+
+def maybe_changed(value: Any, rng: random.Random) -> Any:
+    return changed(value, rng) if rng.random() < 0.4 else value
 
 
 def ours(functions: list[dict[str, Any]], calls: Calls, answers: list[dict[str, Any]]) -> bool:
