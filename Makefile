@@ -14,7 +14,7 @@ help:
 	@echo "make test     all tests"
 	@echo "make check    format, lint, import walls, types"
 	@echo "make bench    speed, each figure beside a named peer"
-	@echo "make clean    remove .venv and caches; what the loop made stays in .flywheel"
+	@echo "make clean    stop what runs; remove .flywheel (everything the loop made), .venv and caches"
 
 run: $(STAMP)
 	@$(BIN)/flywheel quickstart $(if $(ONCE),--once) $(if $(SUMMARY),--summary "$(SUMMARY)")
@@ -33,6 +33,8 @@ bench: $(STAMP)
 	else echo "there are no benchmarks yet"; fi
 
 clean:
+	@if [ -x $(BIN)/flywheel ] && [ -d .flywheel ]; then $(BIN)/flywheel --home .flywheel down; fi
+	rm -rf .flywheel
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

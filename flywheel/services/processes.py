@@ -48,6 +48,13 @@ def find(supervisor: str) -> list[psutil.Process]:
     return [process for process in psutil.process_iter() if process.pid not in own and belongs(process, supervisor)]
 
 
+def installation_processes(home: Path) -> list[int]:
+    """Process ids of an installation, for measuring: this process, the embedded PostgreSQL, everything supervised."""
+    postmaster = home / "postgres" / "postmaster.pid"
+    server = [int(postmaster.read_text().splitlines()[0])] if postmaster.exists() else []
+    return [os.getpid(), *server, *(process.pid for process in find(supervisor_id(home)))]
+
+
 def belongs(process: psutil.Process, supervisor: str) -> bool:
     """Whether a process carries this supervisor's variable. One that has ended, or is not ours to read, does not."""
     try:

@@ -166,15 +166,6 @@ class Services:
         """The log file of a service."""
         return self.settings.home / "logs" / f"{name}.log"
 
-    def child_environment(self) -> dict[str, str]:
-        """The environment for further children that should end with the services."""
-        return dict(self._environment)
-
-    def process_ids(self) -> list[int]:
-        """Process ids of the supervisor, the embedded PostgreSQL and all children, for measuring."""
-        postgres = [self._postgres.pid] if self._postgres is not None else []
-        return [os.getpid(), *postgres, *(process.pid for process in find(self.supervisor))]
-
     def check(self) -> None:
         """Make sure that every service still runs.
 

@@ -1,0 +1,59 @@
+"""The command line: ``flywheel COMMAND``.
+
+Exit codes: 0 done, 1 an error with one sentence on stderr, 2 wrong usage, 3 the quick start's loop ran to its end and
+registered no candidate, 128 + n ended by signal n.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from flywheel.cli.agents import agents
+from flywheel.cli.errors import Commands
+from flywheel.cli.ingest import ingest
+from flywheel.cli.models import models
+from flywheel.cli.pool import pool
+from flywheel.cli.quickstart import quickstart
+from flywheel.cli.services import down, status, up
+from flywheel.cli.tasks import tasks
+
+if TYPE_CHECKING:
+    from flywheel.settings import Settings
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 done, 1 an error, 2 wrong usage, 3 the quick start registered no candidate.",
+)
+@click.option("--home", metavar="DIR", help="Folder of everything that is written. [default: .flywheel]")
+@click.option("--profile", metavar="NAME", help="quickstart, smoke or production. [default: quickstart]")
+@click.version_option(package_name="arbiter-flywheel", prog_name="flywheel")
+@click.pass_context
+def main(context: click.Context, home: str | None, profile: str | None) -> None:
+    """Let a team's agents get better by working: arbiter, benchmark data pool, training, rollout.
+
+    \b
+    Examples:
+      flywheel quickstart            the whole loop on real input
+      flywheel up                    the services alone
+      flywheel ingest logs.jsonl     bring in logs of your own arbiter
+      flywheel pool status           what became of every line
+    """
+    context.obj = settings_loader(home=home, profile=profile)
+
+
+def settings_loader(**options: str | None) -> "Callable[[], Settings]":
+    """Reads the settings when a command asks for them, so that ``--help`` does not wait for it."""
+
+    def load() -> "Settings":
+        from flywheel.settings import Settings
+
+        return Settings.load(**{name: value for name, value in options.items() if value})
+
+    return load
+
+
+for command in (up, down, status, quickstart, ingest, pool, agents, models, tasks):
+    main.add_command(command)

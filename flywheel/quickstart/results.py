@@ -1,0 +1,76 @@
+"""What a finished loop measured, gathered from where it is stored."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from flywheel.arbiter.traffic import TrafficReport
+from flywheel.errors import ServiceError
+from flywheel.pool.expectations import data_docs_index
+from flywheel.quickstart.ledger import Ledger
+from flywheel.quickstart.observation import World, verdict_of
+from flywheel.quickstart.summary import AgentShare, Candidate, ModelScores, Routing, Summary, Traffic
+from flywheel.services.dagster_api import Materialization
+from flywheel.services.endpoints import Endpoints
+
+
+def summarize(world: World, ledger: Ledger, endpoints: Endpoints) -> Summary:
+    """The summary of a loop that is through.
+
+    Raises:
+        ServiceError: no models have been compared yet.
+    """
+    judged = world.judgement()
+    if judged is None or judged.partition is None:
+        raise ServiceError("no models have been compared yet; run `flywheel quickstart` to its end")
+    verdict = verdict_of(judged)
+    return Summary(
+        profile=world.settings.profile,
+        batch=judged.partition,
+        models=scores_of(judged),
+        candidate=Candidate(registered=verdict.registered, version=verdict.version, reason=verdict.reason),
+        routing=Routing(before=traffic_of(world.traffic("before")), after=traffic_of(world.traffic("after"))),
+        pool=world.pool_counts(),
+        seconds={stage: round(seconds, 1) for stage, seconds in ledger.seconds.items()},
+        peak_memory_gi_b=round(ledger.peak_memory_gib, 2),
+        links=links(world, endpoints, judged),
+    )
+
+
+def scores_of(judged: Materialization) -> dict[str, ModelScores]:
+    """The figures among a judgement's metadata.
+
+    Raises:
+        ServiceError: they have another shape.
+    """
+    try:
+        return msgspec.convert(judged.metadata["models"], type=dict[str, ModelScores])
+    except (KeyError, msgspec.ValidationError) as error:
+        raise ServiceError(f"the figures of batch {judged.partition} cannot be read: {error}") from error
+
+
+def traffic_of(report: TrafficReport) -> Traffic:
+    """A report of the arbiter as part of the summary."""
+    return Traffic(
+        tasks=report.tasks,
+        success_rate=report.success_rate,
+        agents={
+            agent.agent_id: AgentShare(
+                tasks=agent.tasks, share=agent.share, success_rate=agent.success_rate, mean_quality=agent.mean_quality
+            )
+            for agent in report.agents
+        },
+    )
+
+
+def links(world: World, endpoints: Endpoints, judged: Materialization) -> dict[str, str]:
+    """Where to look on: services, data docs, the candidate's report."""
+    report: Mapping[str, Any] = judged.metadata
+    found = {
+        "Dagster": f"{endpoints.dagster_url}/asset-groups",
+        "MLflow": endpoints.mlflow_url,
+        "data docs": data_docs_index(world.settings.home).as_uri(),
+        "candidate report": report.get("report_url") or f"{endpoints.dagster_url}/assets/deployment_candidate",
+    }
+    return {name: url for name, url in found.items() if url}
