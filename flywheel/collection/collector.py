@@ -4,6 +4,7 @@ import errno
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +38,8 @@ class Collector:
         self._writer = SegmentWriter(segments_dir, clock=clock, max_age_s=max_age_s)
         self._drops: Counter[str] = Counter()
         self._drops_lock = threading.Lock()
-        self._try(lambda: recover_segments(segments_dir), counted=False)
+        with suppress(OSError):  # what cannot be closed now waits for the next collector; nothing is lost
+            recover_segments(segments_dir)
 
     def __enter__(self) -> Self:
         return self
@@ -71,24 +73,23 @@ class Collector:
 
     def close(self) -> None:
         """Close the current segment. Logging may go on: it opens another."""
-        self._try(self._writer.close, counted=False)
+        with suppress(OSError):  # the segment stays open and the next collector of this folder closes it
+            self._writer.close()
 
     def _log(self, record: Log) -> bool:
-        stamped = msgspec.structs.replace(record, tenant_id=self._tenant_id)
-        return self._try(lambda: self._writer.append(encode(stamped)), counted=True)
-
-    def _try(self, action: Callable[[], object], *, counted: bool) -> bool:
         try:
-            action()
-        except OSError as error:
-            reason = f"disk: {errno.errorcode.get(error.errno or 0, str(error))}"
+            payload = encode(msgspec.structs.replace(record, tenant_id=self._tenant_id))
+        except (TypeError, ValueError) as error:  # a value JSON has no form for, or text that is not Unicode
+            return self._drop(f"not encodable: {type(error).__name__}")
+        try:
+            self._writer.append(payload)
         except SegmentError:
-            reason = "too large"
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            reason = f"not encodable: {type(error).__name__}"
-        else:
-            return True
-        if counted:
-            with self._drops_lock:
-                self._drops[reason] += 1
+            return self._drop("too large")
+        except OSError as error:
+            return self._drop(f"disk: {errno.errorcode.get(error.errno or 0, str(error))}")
+        return True
+
+    def _drop(self, reason: str) -> bool:
+        with self._drops_lock:
+            self._drops[reason] += 1
         return False

@@ -78,7 +78,7 @@ def ingest(paths: Sequence[str], segments_dir: Path) -> IngestReport:
 
 def _ingest_file(file: BinaryIO, folder: Path, counts: _Counts) -> int | None:
     """Write the file's segments; returns how many, or None where all of them were there."""
-    name = f"ingest-{hashlib.file_digest(file, 'blake2b').hexdigest()[:40]}"
+    name = f"ingest-{_digest(file)}"
     last = folder / f"{name}-last{CLOSED_SUFFIX}"
     if last.exists():
         return None
@@ -96,6 +96,13 @@ def _ingest_file(file: BinaryIO, folder: Path, counts: _Counts) -> int | None:
             written += 1
         part, index = following, index + 1
     return written
+
+
+def _digest(file: BinaryIO) -> str:
+    digest = hashlib.blake2b(digest_size=20)
+    while block := file.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
 
 
 def _parts(payloads: Iterator[bytes]) -> Iterator[list[bytes]]:
