@@ -1,6 +1,6 @@
 """The pool's tables in PostgreSQL: what changes, what is counted, what is asked. Large things live in the lake.
 
-``segments``, ``tasks`` and ``days`` are the ledger: which lines arrived, to which day a task belongs, what became of it.
+``segments``, ``tasks`` and ``days`` are the ledger: which lines came, to which day a task belongs, what became of it.
 Their history is in ``flywheel/migrations``.
 """
 
@@ -72,10 +72,7 @@ days = Table(
     Column("duplicates", BigInteger, nullable=False, server_default=text("0"), comment="lines"),
     Column("waiting", BigInteger, nullable=False, server_default=text("0"), comment="lines"),
     Column("points", BigInteger, nullable=False, server_default=text("0")),
-    Column("quarantined_tasks", BigInteger, nullable=False, server_default=text("0")),
-    Column("waiting_tasks", BigInteger, nullable=False, server_default=text("0")),
-    Column("warnings", JSONB, nullable=False, server_default=text("'{}'"), comment="points per warning gate"),
-    Column("digest", Text, nullable=False, server_default=text("''"), comment="of the validated points"),
+    Column("report", JSONB, comment="the last ValidationReport, whole"),
     Column("privacy_violations", BigInteger, comment="found by the last check; null before the first"),
 )
 

@@ -1,0 +1,91 @@
+"""The little that must be read of a line to know to which task, tenant and day it belongs."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from hashlib import blake2b
+
+import msgspec
+from msgspec import Struct
+
+from flywheel.records import Identifier, Timestamp
+
+NO_TENANT = b""
+
+
+class Header(Struct, rename="camel", frozen=True, kw_only=True):
+    """The keys of a line. Which log it is may be anything here: the gates judge it."""
+
+    task_id: Identifier
+    timestamp: Timestamp
+    tenant_id: Identifier | None = None
+    log: object = None
+
+    @property
+    def task_key(self) -> bytes:
+        """Digest of the task id, 16 bytes."""
+        return key_of(self.task_id)
+
+    @property
+    def tenant_key(self) -> bytes:
+        """Digest of the tenant id, 16 bytes; empty where the line names no tenant."""
+        return NO_TENANT if self.tenant_id is None else key_of(self.tenant_id)
+
+    @property
+    def log_name(self) -> str:
+        """Which log the line says it is."""
+        return self.log if isinstance(self.log, str) else ""
+
+
+decode_header = msgspec.json.Decoder(Header).decode
+
+
+def read_header(line: bytes) -> Header | None:
+    """The line's keys; None where its task or its time cannot be read (a stray line)."""
+    try:
+        header = decode_header(line)
+        header.timestamp.astimezone(UTC)
+    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError):
+        return None
+    return header
+
+
+class Seen(Struct):
+    """What a segment says about one task under one tenant key."""
+
+    first_at: datetime
+    routed: bool
+
+
+class SegmentIndex(Struct):
+    """What is in a segment, without its lines."""
+
+    lines: int = 0
+    size: int = 0
+    stray_lines: int = 0
+    tasks: dict[tuple[bytes, bytes], Seen] = {}
+
+    def add(self, line: bytes) -> None:
+        """Account for one more line."""
+        self.lines += 1
+        self.size += len(line)
+        header = read_header(line)
+        if header is None:
+            self.stray_lines += 1
+            return
+        routed = header.log_name == "routing"
+        seen = self.tasks.setdefault((header.task_key, header.tenant_key), Seen(header.timestamp, routed))
+        seen.first_at = min(seen.first_at, header.timestamp)
+        seen.routed = seen.routed or routed
+
+
+def index_lines(lines: Iterator[bytes]) -> SegmentIndex:
+    """The index of a segment's lines."""
+    index = SegmentIndex()
+    for line in lines:
+        index.add(line)
+    return index
+
+
+def key_of(name: str) -> bytes:
+    """A fixed-size key for an identifier of any length."""
+    return blake2b(name.encode(), digest_size=16).digest()

@@ -1,0 +1,139 @@
+"""The lake: immutable columnar files in Delta Lake tables, in a folder or an object store, one partition a day.
+
+Object stores take their credentials from the environment, as ``deltalake`` documents (``AWS_ACCESS_KEY_ID`` …).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flywheel.errors import PoolError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+PARTITION = "day"
+ROWS_A_BATCH = 1_000
+
+
+class Lake:
+    """Delta tables below one folder or URL."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+
+    def table_url(self, table: str) -> str:
+        """Folder or URL of a table."""
+        return f"{self.url}/{table}"
+
+    def exists(self, table: str) -> bool:
+        """Whether the table was ever written.
+
+        Raises:
+            PoolError: the lake cannot be reached, which is not the same as empty.
+        """
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            return DeltaTable.is_deltatable(self.table_url(table))
+        except (DeltaError, OSError) as error:
+            raise self._unreadable(table, error) from error
+
+    def replace(
+        self,
+        table: str,
+        partition: str,
+        rows: "Iterable[pa.RecordBatch]",
+        *,
+        schema: "pa.Schema",
+        key: str = PARTITION,
+    ) -> None:
+        """Make the rows the whole content of one partition, in one commit. Readers see the old content or the new.
+
+        Writers of one table take turns: see ``BenchmarkPool.replace``.
+
+        Raises:
+            PoolError: nothing was written.
+        """
+        import pyarrow as pa
+        from deltalake import write_deltalake
+        from deltalake.exceptions import DeltaError
+
+        reader = pa.RecordBatchReader.from_batches(schema, rows)
+        predicate = f"{key} = '{partition}'" if self.exists(table) else None
+        try:
+            write_deltalake(self.table_url(table), reader, mode="overwrite", predicate=predicate, partition_by=[key])
+        except (DeltaError, OSError) as error:
+            raise PoolError(
+                f"partition {partition} of lake table {table} at {self.url} was not written: {first_line(error)}. "
+                f"Nothing changed; check space and credentials, then run it again."
+            ) from error
+
+    def read(
+        self,
+        table: str,
+        *,
+        columns: Sequence[str],
+        partitions: Sequence[str] | None = None,
+        version: int | None = None,
+    ) -> "Iterator[pa.RecordBatch]":
+        """Rows of some partitions, or of all, in small batches. A table never written has none.
+
+        With ``version`` the rows as they were then, where the files of then are still kept.
+
+        Raises:
+            PoolError: the table is there and cannot be read.
+        """
+        if (partitions is not None and not partitions) or not self.exists(table):
+            return
+        delta = self._open(table, version)
+        key = delta.metadata().partition_columns[0]
+        chosen = None if partitions is None else [(key, "in", list(partitions))]
+        try:
+            dataset = delta.to_pyarrow_dataset(partitions=chosen)
+            yield from dataset.to_batches(columns=list(columns), batch_size=ROWS_A_BATCH)
+        except OSError as error:
+            raise self._unreadable(table, error) from error
+
+    def partitions(self, table: str) -> tuple[str, ...]:
+        """The partitions that hold rows, sorted."""
+        if not self.exists(table):
+            return ()
+        delta = self._open(table)
+        return tuple(sorted({next(iter(values.values())) for values in delta.partitions()}))
+
+    def version(self, table: str) -> int:
+        """The table's version, which grows by one with every commit; -1 before the first."""
+        return self._open(table).version() if self.exists(table) else -1
+
+    def _open(self, table: str, version: int | None = None) -> "DeltaTable":
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            return DeltaTable(self.table_url(table), version=version)
+        except (DeltaError, OSError) as error:
+            raise self._unreadable(table, error) from error
+
+    def _unreadable(self, table: str, error: Exception) -> PoolError:
+        return PoolError(f"lake table {table} at {self.url} cannot be read: {first_line(error)}")
+
+
+def first_line(error: Exception) -> str:
+    """What an error of delta-rs says, without the trace of its frames."""
+    return str(error).partition("\n")[0]
+
+
+def record_batches(rows: Iterable[dict[str, Any]], *, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
+    """Rows as Arrow record batches of at most 1,000, made as they are asked for."""
+    import pyarrow as pa
+
+    pending: list[dict[str, Any]] = []
+    for row in rows:
+        pending.append(row)
+        if len(pending) == ROWS_A_BATCH:
+            yield pa.RecordBatch.from_pylist(pending, schema=schema)
+            pending = []
+    if pending:
+        yield pa.RecordBatch.from_pylist(pending, schema=schema)

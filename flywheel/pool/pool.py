@@ -1,0 +1,101 @@
+"""The benchmark data pool as one object: PostgreSQL for what changes, the lake for what is large, the settings."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from hashlib import blake2b
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
+from psycopg import Connection
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from flywheel.database import connect
+from flywheel.errors import PoolError
+from flywheel.pool.lake import PARTITION, Lake, record_batches
+from flywheel.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BenchmarkPool(Struct, frozen=True):
+    """What every function of the pool works on. Use it as a context manager, or close it."""
+
+    engine: Engine
+    lake: Lake
+    settings: Settings
+
+    @classmethod
+    def open(cls, settings: Settings) -> Self:
+        """The pool that the settings describe.
+
+        Raises:
+            PoolError: no database is configured.
+        """
+        if not settings.database_url:
+            raise PoolError("no database is configured; start `flywheel up`, or set FLYWHEEL_DATABASE_URL")
+        return cls(connect(settings.database_url), Lake(settings.lake), settings)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> "Iterator[Connection[Any]]":
+        """A psycopg connection in a transaction, for COPY and statements over temporary tables.
+
+        Raises:
+            PoolError: PostgreSQL cannot be reached.
+        """
+        try:
+            pooled = self.engine.raw_connection()
+        except SQLAlchemyError as error:
+            raise PoolError(
+                f"PostgreSQL cannot be reached: {error}. `flywheel status` says whether it runs."
+            ) from error
+        try:
+            connection: Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
+            with connection.transaction():
+                yield connection
+        finally:
+            pooled.close()
+
+    @contextmanager
+    def exclusive(self, name: str) -> "Iterator[Connection[Any]]":
+        """A transaction that no other one of the same name runs beside, on any machine (advisory lock)."""
+        with self.transaction() as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(name),))
+            yield connection
+
+    def replace(
+        self,
+        table: str,
+        partition: date | str,
+        rows: Iterable[dict[str, Any]],
+        *,
+        schema: "pa.Schema",
+        key: str = PARTITION,
+    ) -> None:
+        """Make the rows the whole content of one partition of a lake table; writers of one table take turns.
+
+        Raises:
+            PoolError: nothing was written.
+        """
+        with self.exclusive(f"lake:{table}"):
+            self.lake.replace(table, str(partition), record_batches(rows, schema=schema), schema=schema, key=key)
+
+
+def lock_key(name: str) -> int:
+    """The key of an advisory lock: 64 bits of the name's digest."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,0 +1,134 @@
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from flywheel.pool import intake
+from flywheel.pool.intake import index_segments, stale_days
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.raw import collect_day, plan_day, read_day
+from tests.pool.logs import NOON, evaluation, execution, routing, task_logs, write_segment
+
+DAY = date(2026, 3, 2)
+NEXT_DAY = date(2026, 3, 3)
+MIDNIGHT = NOON + timedelta(hours=12)
+
+
+def lines_by_day(pool: BenchmarkPool, *days: date) -> dict[date, int]:
+    return {day: sum(1 for _ in read_day(pool, plan_day(pool, day))) for day in days}
+
+
+def test_a_segment_is_indexed_once(pool: BenchmarkPool) -> None:
+    write_segment(pool.settings, "a", task_logs("t1"))
+    first = index_segments(pool, now=NOON)
+    second = index_segments(pool, now=NOON)
+    assert (first.new_segments, first.lines, first.days) == (1, 3, (DAY,))
+    assert (second.new_segments, second.lines, second.days) == (0, 0, ())
+
+
+def test_all_lines_of_a_task_are_in_one_day_though_midnight_falls_between_them(pool: BenchmarkPool) -> None:
+    write_segment(pool.settings, "a", task_logs("t1", at=MIDNIGHT - timedelta(seconds=1)))
+    report = index_segments(pool, now=NOON)
+    assert report.days == (DAY,)
+    assert lines_by_day(pool, DAY, NEXT_DAY) == {DAY: 3, NEXT_DAY: 0}
+
+
+def test_an_earlier_log_that_arrives_late_moves_its_task_and_both_days_change(pool: BenchmarkPool) -> None:
+    write_segment(pool.settings, "a", [execution("t1", at=MIDNIGHT), evaluation("t1", at=MIDNIGHT)])
+    assert index_segments(pool, now=NOON).days == (NEXT_DAY,)
+    write_segment(pool.settings, "b", [routing("t1", at=MIDNIGHT - timedelta(seconds=5))])
+    assert index_segments(pool, now=NOON).days == (DAY, NEXT_DAY)
+    assert lines_by_day(pool, DAY, NEXT_DAY) == {DAY: 3, NEXT_DAY: 0}
+
+
+def test_a_second_tenant_with_the_same_task_id_gives_back_what_the_first_one_owned(pool: BenchmarkPool) -> None:
+    write_segment(pool.settings, "a", [routing("t1", at=MIDNIGHT - timedelta(seconds=1)), execution("t1", at=MIDNIGHT)])
+    assert index_segments(pool, now=NOON).days == (DAY,)
+    write_segment(pool.settings, "b", [routing("t1", at=MIDNIGHT, tenant="umbrella")])
+    assert index_segments(pool, now=NOON).days == (DAY, NEXT_DAY)
+    owners = {line.log: line.owner_key for line in read_day(pool, plan_day(pool, NEXT_DAY))}
+    assert owners["execution"] is None
+    assert owners["routing"] is not None
+
+
+def test_a_line_without_task_or_time_belongs_to_the_day_its_segment_was_written(pool: BenchmarkPool) -> None:
+    lines = [b"not json", b'{"taskId": "t1"}', b'{"taskId": 7, "timestamp": "2026-01-01T00:00:00Z"}', b"\xff\xfe"]
+    write_segment(pool.settings, "a", lines, written_at=MIDNIGHT)
+    report = index_segments(pool, now=NOON)
+    assert (report.days, report.stray_lines) == ((NEXT_DAY,), 4)
+    raw = collect_day(pool, NEXT_DAY)
+    assert (raw.lines, raw.by_log) == (4, {"unreadable": 4})
+
+
+def test_every_line_is_in_exactly_one_day(pool: BenchmarkPool) -> None:
+    for number in range(6):
+        at = NOON + timedelta(hours=5 * number)
+        logs = [*task_logs(f"t{number}", at=at), *task_logs("again", at=at), b"broken"]
+        write_segment(pool.settings, f"s{number}", logs, written_at=at)
+    report = index_segments(pool, now=NOON)
+    assert sum(lines_by_day(pool, *report.days).values()) == report.lines == 6 * 7
+
+
+def test_the_parts_of_a_day_are_the_day(pool: BenchmarkPool) -> None:
+    write_segment(pool.settings, "a", [log for n in range(20) for log in task_logs(f"t{n}")] + [b"broken"])
+    index_segments(pool, now=NOON)
+    plan = plan_day(pool, DAY)
+    parts = [list(read_day(pool, plan, part=part, parts=3)) for part in range(3)]
+    whole = sorted(line.payload for line in read_day(pool, plan))
+    assert sorted(line.payload for part in parts for line in part) == whole
+    tasks = [{line.task_id for line in part if line.task_id} for part in parts]
+    assert not tasks[0] & tasks[1]
+    assert all(tasks)
+
+
+def test_a_killed_intake_leaves_nothing_of_its_segment_and_the_next_one_resumes(
+    pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    def die(connection: Connection[Any], days: Iterator[date], **_: Any) -> None:
+        raise KilledError
+
+    write_segment(pool.settings, "a", task_logs("t1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(intake, "mark_changed", die)
+        with pytest.raises(KilledError):
+            index_segments(pool, now=NOON)
+    assert lines_by_day(pool, DAY) == {DAY: 0}
+    assert index_segments(pool, now=NOON).lines == 3
+    assert lines_by_day(pool, DAY) == {DAY: 3}
+
+
+def test_intakes_that_run_at_once_count_every_segment_once(pool: BenchmarkPool) -> None:
+    for number in range(6):
+        write_segment(pool.settings, f"s{number}", task_logs(f"t{number}"))
+    with ThreadPoolExecutor(4) as threads:
+        reports = list(threads.map(lambda _: index_segments(pool, now=NOON), range(4)))
+    assert sum(report.new_segments for report in reports) == 6
+    assert lines_by_day(pool, DAY) == {DAY: 18}
+
+
+def test_a_changed_day_is_stale_with_a_growing_version(pool: BenchmarkPool) -> None:
+    assert stale_days(pool) == ()
+    write_segment(pool.settings, "a", task_logs("t1"))
+    index_segments(pool, now=NOON)
+    (first,) = stale_days(pool)
+    write_segment(pool.settings, "b", task_logs("t2"))
+    index_segments(pool, now=NOON)
+    (second,) = stale_days(pool)
+    assert (first.day, second.day) == (DAY, DAY)
+    assert second.version > first.version
+
+
+def test_the_digest_of_a_day_changes_with_its_lines(pool: BenchmarkPool) -> None:
+    write_segment(pool.settings, "a", task_logs("t1"))
+    index_segments(pool, now=NOON)
+    before = collect_day(pool, DAY)
+    assert collect_day(pool, DAY) == before
+    write_segment(pool.settings, "b", [execution("t1", latencyMs=5.0)])
+    index_segments(pool, now=NOON)
+    assert collect_day(pool, DAY).digest != before.digest
