@@ -3,10 +3,10 @@
 from datetime import UTC, date, datetime
 
 import dagster as dg
+from flywheel.pool.validation import last_report, validate_day
 
 from flywheel.pool.expectations import expect_day
 from flywheel.pool.schemas import POINT_COLUMNS, check_rows
-from flywheel.pool.validation import last_report, validate_day
 from pool_assets.partitions import days
 from pool_assets.presentation import OWNERS, TABULAR, bar_chart, column_schema, figures
 from pool_assets.raw_logs import raw_logs
@@ -42,9 +42,7 @@ def validated_data_points(
 
 
 @dg.asset_check(asset=validated_data_points, blocking=True, partitions_def=days)
-def nothing_lost(
-    context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
-) -> dg.AssetCheckResult:
+def nothing_lost(context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.AssetCheckResult:
     """Lines in = lines in points + quarantined + duplicates + waiting."""
     with benchmark_pool.open() as pool:
         report = last_report(pool, date.fromisoformat(context.partition_key))
@@ -55,9 +53,7 @@ def nothing_lost(
 
 
 @dg.asset_check(asset=validated_data_points, partitions_def=days)
-def mostly_clean(
-    context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
-) -> dg.AssetCheckResult:
+def mostly_clean(context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.AssetCheckResult:
     """At least 95 % of the tasks that have all their logs passed the gates."""
     with benchmark_pool.open() as pool:
         report = last_report(pool, date.fromisoformat(context.partition_key))

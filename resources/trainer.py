@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-
-from flywheel.settings import Settings
-from flywheel.training.job import Job, read_result
 from flywheel.training.launch import environment, launch_command
+
+from flywheel.training.job import Job, read_result
 
 JOB_FILE = "job.json"
 
@@ -30,15 +29,12 @@ class Trainer(dg.ConfigurableResource):  # type: ignore[type-arg]
         folder.mkdir(parents=True)
         return folder
 
-    def run(
-        self, context: dg.AssetExecutionContext, job: Job, *, settings: Settings, variables: Mapping[str, str]
-    ) -> dict[str, Any]:
+    def run(self, context: dg.AssetExecutionContext, job: Job, *, variables: Mapping[str, str]) -> dict[str, Any]:
         """Run a job to its end and return its result.
 
         Args:
             context: the step that waits for it.
             job: what to do; its file stays in the job's folder, to run it again by hand.
-            settings: the installation's settings.
             variables: more environment, such as the experiment tracker's run.
 
         Raises:

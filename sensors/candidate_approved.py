@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 import dagster as dg
-
 from flywheel.rollout.promotion import current_champion, promote
+
 from resources.benchmark_pool import BenchmarkPoolResource
 from resources.model_registry import ModelRegistry
 
@@ -15,9 +15,7 @@ from resources.model_registry import ModelRegistry
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Follows the alias champion in the model registry: registers that version as the arbiter's agent.",
 )
-def candidate_approved(
-    benchmark_pool: BenchmarkPoolResource, model_registry: ModelRegistry
-) -> dg.SkipReason:
+def candidate_approved(benchmark_pool: BenchmarkPoolResource, model_registry: ModelRegistry) -> dg.SkipReason:
     """Bring the arbiter's agent registry to what the model registry says."""
     champion = model_registry.champion()
     if champion is None:

@@ -39,9 +39,7 @@ def new_segments(
             reasons.append(f"{day.day} failed {len(runs)} times; look at its runs, then run it by hand")
         else:
             requests.append(
-                dg.RunRequest(
-                    run_key=f"{key}#{len(runs) + 1}", partition_key=str(day.day), tags={DAY_VERSION_TAG: key}
-                )
+                dg.RunRequest(run_key=f"{key}#{len(runs) + 1}", partition_key=str(day.day), tags={DAY_VERSION_TAG: key})
             )
     if requests:
         return requests

@@ -28,7 +28,9 @@ def run_interrupted(context: dg.SensorEvaluationContext) -> dg.SkipReason:
     if not started_at:
         return dg.SkipReason("runs are not children of these services")
     records = context.instance.get_run_records(dg.RunsFilter(statuses=ALIVE))
-    dead = [record for record in records if (record.start_time or record.create_timestamp.timestamp()) < float(started_at)]
+    dead = [
+        record for record in records if (record.start_time or record.create_timestamp.timestamp()) < float(started_at)
+    ]
     for record in dead:
         context.instance.report_run_failed(
             record.dagster_run, "The platform was stopped while this ran. It is tried again by itself."

@@ -67,7 +67,7 @@ def fit(
         "flywheel.base_model": settings.model.base,
     }
     with tracker.run(name=f"{stage} {batch_id}", stage=stage, training_batch=batch_id, tags=lineage) as run:
-        result = trainer.run(context, job, settings=settings, variables=tracker.environment(run))
+        result = trainer.run(context, job, variables=tracker.environment(run))
         tracker.log_metrics(run, {f"final/{name}": value for name, value in numbers(result).items()})
         tracker.log_files(run, batch_dir / "manifest.json")
         tracker.log_files(run, folder / JOB_FILE)

@@ -9,6 +9,12 @@ from flywheel.records import Complexity
 if TYPE_CHECKING:
     import pandas as pd
 
+# Tables of the lake.
+VALIDATED = "validated_data_points"
+ANONYMIZED = "anonymized_data_points"
+WARM = "data_points"
+COLD = "aggregates"
+
 # name: (type as the lake has it, what it is)
 POINT_COLUMNS: dict[str, tuple[str, str]] = {
     "id": ("string", "digest of tenant, task, agent and content"),

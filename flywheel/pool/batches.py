@@ -1,0 +1,341 @@
+"""Training batches: immutable sets of points, and what the pool still lacks for the next one (SPEC section 6)."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from psycopg import Connection
+from psycopg.types.json import Jsonb
+
+from flywheel.errors import PoolError
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.schemas import WARM
+from flywheel.pool.selection import Choice, Offer, choose
+from flywheel.settings import BatchSettings, PhaseThreshold
+
+Phase = Literal["sft", "grpo"]
+PHASES: tuple[Phase, ...] = ("sft", "grpo")
+OFFER_COLUMNS = (
+    "id",
+    "day",
+    "timestamp",
+    "source",
+    "task_type",
+    "complexity",
+    "agent_id",
+    "success",
+    "overall_score",
+)
+
+
+class PhaseReadiness(Struct, frozen=True, kw_only=True):
+    """What is there for one phase."""
+
+    points: int
+    task_types: int
+    agents: int
+
+
+class Readiness(Struct, frozen=True, kw_only=True):
+    """What is there for a batch. ``privacy_violations`` counts open ones, ``clean_fraction`` is of all lines judged."""
+
+    sft: PhaseReadiness
+    grpo: PhaseReadiness
+    clean_fraction: float
+    privacy_violations: int
+
+
+class Batch(Struct, frozen=True, kw_only=True):
+    """A batch as the ledger has it. ``quality`` holds mean, least and greatest overall score per phase."""
+
+    id: str
+    digest: str
+    created_at: datetime
+    first_at: datetime
+    last_at: datetime
+    size: int
+    points: dict[str, int]
+    task_types: dict[str, int]
+    agents: dict[str, int]
+    quality: dict[str, Any]
+    criteria: dict[str, Any]
+
+
+def readiness(pool: BenchmarkPool, *, now: datetime) -> Readiness:
+    """Count what a batch made now would hold.
+
+    Raises:
+        PoolError: PostgreSQL or the lake cannot be read, which is not the same as empty.
+    """
+    with pool.transaction() as connection:
+        return readiness_of(connection, chosen_now(pool, connection, now=now))
+
+
+def readiness_of(connection: "Connection[Any]", choice: Choice) -> Readiness:
+    """The numbers of a choice, and of the days behind it."""
+    row = connection.execute(
+        "SELECT coalesce(sum(lines_in_points), 0), coalesce(sum(lines_in_points + quarantined), 0),"
+        " coalesce(sum(privacy_violations), 0) FROM days"
+    ).fetchone()
+    assert row is not None
+    clean, judged, violations = (int(value) for value in row)
+    return Readiness(
+        sft=phase_readiness(choice.sft),
+        grpo=phase_readiness(choice.grpo),
+        clean_fraction=clean / judged if judged else 0.0,
+        privacy_violations=violations,
+    )
+
+
+def phase_readiness(offers: Sequence[Offer]) -> PhaseReadiness:
+    """Counts of one phase."""
+    return PhaseReadiness(
+        points=len(offers),
+        task_types=len({offer.task_type for offer in offers}),
+        agents=len({offer.agent_id for offer in offers}),
+    )
+
+
+def missing(ready: Readiness, criteria: BatchSettings) -> tuple[str, ...]:
+    """What a batch still lacks, a sentence with its numbers each; empty when a batch can be made."""
+    lacking = [
+        *missing_for("SFT", ready.sft, criteria.sft),
+        *missing_for("GRPO", ready.grpo, criteria.grpo),
+    ]
+    if ready.clean_fraction < criteria.clean_fraction:
+        lacking.append(f"{ready.clean_fraction:.1%} of the lines are clean, {criteria.clean_fraction:.0%} needed")
+    if ready.privacy_violations:
+        lacking.append(f"{ready.privacy_violations:,} privacy violations are open, none allowed")
+    return tuple(lacking)
+
+
+def missing_for(name: str, ready: PhaseReadiness, threshold: PhaseThreshold) -> Iterator[str]:
+    """What one phase lacks."""
+    if ready.points < threshold.points:
+        yield f"{ready.points:,} of {threshold.points:,} new points with quality ≥ {threshold.quality} for {name}"
+    if ready.task_types < threshold.task_types:
+        yield f"{ready.task_types} of {threshold.task_types} task types for {name}"
+    if ready.agents < threshold.agents:
+        yield f"{ready.agents} of {threshold.agents} agents for {name}"
+
+
+def make_batch(pool: BenchmarkPool, batch_id: str, *, now: datetime) -> Batch:
+    """Make a batch and mark its points; a batch that exists is returned as it is.
+
+    Raises:
+        PoolError: the pool lacks what the profile's thresholds ask for; the message says what.
+    """
+    with pool.exclusive("batches") as connection:
+        stored = stored_batch(connection, batch_id)
+        if stored is not None:
+            return stored
+        choice = chosen_now(pool, connection, now=now)
+        lacking = missing(readiness_of(connection, choice), pool.settings.batch)
+        if lacking:
+            raise PoolError(f"batch {batch_id} cannot be made yet: {'; '.join(lacking)}")
+        batch = batch_of(batch_id, choice, criteria=criteria_of(pool), now=now)
+        store(connection, batch, choice)
+        return batch
+
+
+def criteria_of(pool: BenchmarkPool) -> dict[str, Any]:
+    """What decided the choice: the settings, and the version of the lake they were applied to."""
+    settings: dict[str, Any] = pool.settings.batch.model_dump(mode="json")
+    return {**settings, "profile": pool.settings.profile, "lake_version": pool.lake.version(WARM)}
+
+
+def chosen_now(pool: BenchmarkPool, connection: "Connection[Any]", *, now: datetime) -> Choice:
+    """The batch that the pool would make now."""
+    marked: dict[str, set[str]] = {phase: set() for phase in PHASES}
+    for phase, point_id in connection.execute("SELECT phase, point_id FROM batch_points"):
+        marked[phase].add(point_id)
+    criteria = pool.settings.batch
+    oldest = now - timedelta(days=max(criteria.sft.max_age_days, criteria.grpo.max_age_days))
+    return choose(offers_since(pool, oldest), criteria=criteria, marked=marked, now=now)
+
+
+def offers_since(pool: BenchmarkPool, oldest: datetime) -> Iterator[Offer]:
+    """Points of the warm tier that name a benchmark task: only their answers can be verified."""
+    first_day = str(oldest.astimezone(UTC).date())
+    partitions = [day for day in pool.lake.partitions(WARM) if day >= first_day]
+    for rows in pool.lake.read(WARM, columns=OFFER_COLUMNS, partitions=partitions):
+        for row in rows.to_pylist():
+            source_task = row.pop("source")
+            if source_task is not None:
+                yield Offer(source_task=source_task, **row)
+
+
+def batch_of(batch_id: str, choice: Choice, *, criteria: dict[str, Any], now: datetime) -> Batch:
+    """The batch's description."""
+    both = [*choice.sft, *choice.grpo]
+    instants = [offer.timestamp for offer in both]
+    return Batch(
+        id=batch_id,
+        digest=digest_of(choice),
+        created_at=now,
+        first_at=min(instants),
+        last_at=max(instants),
+        size=len(both),
+        points={"sft": len(choice.sft), "grpo": len(choice.grpo)},
+        task_types=dict(Counter(offer.task_type for offer in both)),
+        agents=dict(Counter(offer.agent_id for offer in both)),
+        quality={"sft": score_statistics(choice.sft), "grpo": score_statistics(choice.grpo)},
+        criteria=criteria,
+    )
+
+
+def score_statistics(offers: Sequence[Offer]) -> dict[str, float]:
+    """Mean, least and greatest overall score."""
+    scores = [offer.overall_score for offer in offers]
+    return {"mean": fmean(scores), "min": min(scores), "max": max(scores)}
+
+
+def digest_of(choice: Choice) -> str:
+    """Digest of the points' ids by phase and order: equal digests, equal training data."""
+    digest = blake2b(digest_size=16)
+    for phase, offers in (("sft", choice.sft), ("grpo", choice.grpo)):
+        for offer in offers:
+            digest.update(f"{phase}:{offer.id}\n".encode())
+    return digest.hexdigest()
+
+
+def store(connection: "Connection[Any]", batch: Batch, choice: Choice) -> None:
+    """Write a batch and mark its points, in the caller's transaction."""
+    distribution = {"points": batch.points, "task_types": batch.task_types, "agents": batch.agents}
+    connection.execute(
+        "INSERT INTO batches (id, digest, created_at, first_at, last_at, criteria, distribution, quality)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            batch.id,
+            batch.digest,
+            batch.created_at,
+            batch.first_at,
+            batch.last_at,
+            Jsonb(batch.criteria),
+            Jsonb(distribution),
+            Jsonb(batch.quality),
+        ),
+    )
+    columns = "batch_id, phase, position, point_id, source_task, day"
+    with connection.cursor().copy(f"COPY batch_points ({columns}) FROM STDIN") as copy:
+        for phase, offers in (("sft", choice.sft), ("grpo", choice.grpo)):
+            for position, offer in enumerate(offers):
+                copy.write_row((batch.id, phase, position, offer.id, offer.source_task, offer.day))
+
+
+def list_batches(pool: BenchmarkPool) -> tuple[Batch, ...]:
+    """All batches, oldest first."""
+    with pool.transaction() as connection:
+        ids = [row[0] for row in connection.execute("SELECT id FROM batches ORDER BY created_at, id")]
+        return tuple(batch for batch_id in ids if (batch := stored_batch(connection, batch_id)) is not None)
+
+
+def stored_batch(connection: "Connection[Any]", batch_id: str) -> Batch | None:
+    """The batch of this id, if it was made."""
+    row = connection.execute(
+        "SELECT digest, created_at, first_at, last_at, distribution, quality, criteria FROM batches WHERE id = %s",
+        (batch_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    digest, created_at, first_at, last_at, distribution, quality, criteria = row
+    return Batch(
+        id=batch_id,
+        digest=digest,
+        created_at=created_at,
+        first_at=first_at,
+        last_at=last_at,
+        size=sum(distribution["points"].values()),
+        quality=quality,
+        criteria=criteria,
+        **distribution,
+    )
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """A point of a batch."""
+
+    phase: Phase
+    position: int
+    point_id: str
+    source_task: str
+    day: str
+
+
+def batch_members(pool: BenchmarkPool, batch_id: str) -> tuple[Member, ...]:
+    """Which points trained which phase of a batch, in order.
+
+    Raises:
+        PoolError: there is no such batch.
+    """
+    with pool.transaction() as connection:
+        rows = connection.execute(
+            "SELECT phase, position, point_id, source_task, day::text FROM batch_points WHERE batch_id = %s"
+            " ORDER BY phase DESC, position",
+            (batch_id,),
+        ).fetchall()
+    if not rows:
+        raise PoolError(f"there is no batch {batch_id}; `flywheel pool batches` lists them")
+    names = ("phase", "position", "point_id", "source_task", "day")
+    return tuple(Member(**dict(zip(names, row, strict=True))) for row in rows)
+
+
+def batch_overlap(pool: BenchmarkPool, batch_id: str) -> tuple[str, ...]:
+    """Source tasks that are in both phases of a batch. There are none; the check asks the ledger, not this sentence."""
+    members = batch_members(pool, batch_id)
+    tasks = {phase: {member.source_task for member in members if member.phase == phase} for phase in PHASES}
+    return tuple(sorted(tasks["sft"] & tasks["grpo"]))
+
+
+def export_batch(pool: BenchmarkPool, batch_id: str, folder: Path) -> Path:
+    """Write a batch for the trainers: ``sft.jsonl``, ``grpo.jsonl`` (a point in wire JSON a line), ``manifest.json``.
+
+    The points are read as the lake held them when the batch was made, so that a day that ran again since then does
+    not change it.
+
+    Raises:
+        PoolError: there is no such batch, or the lake no longer holds all of its points.
+    """
+    members = batch_members(pool, batch_id)
+    with pool.transaction() as connection:
+        batch = stored_batch(connection, batch_id)
+    assert batch is not None
+    payloads = payloads_of(pool, members, version=int(batch.criteria["lake_version"]))
+    folder.mkdir(parents=True, exist_ok=True)
+    for phase in PHASES:
+        lines = (payloads[member.point_id] for member in members if member.phase == phase)
+        (folder / f"{phase}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / "manifest.json").write_text(manifest(batch, members), encoding="utf-8")
+    return folder
+
+
+def payloads_of(pool: BenchmarkPool, members: Iterable[Member], *, version: int) -> dict[str, str]:
+    """Wire JSON of each point, by id."""
+    wanted = {member.point_id: member.day for member in members}
+    partitions = sorted(set(wanted.values()))
+    found = {
+        row["id"]: row["payload"]
+        for rows in pool.lake.read(WARM, columns=("id", "payload"), partitions=partitions, version=version)
+        for row in rows.to_pylist()
+        if row["id"] in wanted
+    }
+    if len(found) < len(wanted):
+        raise PoolError(
+            f"{len(wanted) - len(found):,} of {len(wanted):,} points of the batch are no longer in the lake "
+            f"(version {version} of {WARM}); they were erased or have aged out, and the batch cannot be exported"
+        )
+    return found
+
+
+def manifest(batch: Batch, members: Sequence[Member]) -> str:
+    """The batch's description with every point id, as JSON for people and for MLflow."""
+    description = msgspec.to_builtins(batch)
+    ids = {phase: [member.point_id for member in members if member.phase == phase] for phase in PHASES}
+    return json.dumps({**description, "point_ids": ids}, indent=1, ensure_ascii=False)
