@@ -28,9 +28,9 @@ TRAINING_STEPS = {
 class Patience:
     """Gives up when nothing has happened for too long, with the reason that was last known."""
 
-    def __init__(self, what: str, *, limit_s: float = STALL_S, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, what: str, *, limit_s: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
-        self._limit_s = limit_s
+        self._limit_s = STALL_S if limit_s is None else limit_s
         self._clock = clock
         self._since = clock()
 

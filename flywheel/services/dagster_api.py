@@ -143,15 +143,16 @@ class DagsterApi:
         """
         found = self.query(
             "{ workspaceOrError { __typename ... on Workspace { locationEntries { name locationOrLoadError {"
-            " __typename ... on PythonError { message stack } } } } ... on PythonError { message } } }"
+            " __typename ... on PythonError { message causes { message } } } } } ... on PythonError { message } } }"
         )["workspaceOrError"]
         entries = expect(found, "Workspace", "load the workspace")["locationEntries"]
         for entry in entries:
             loaded = entry["locationOrLoadError"] or {}
             if loaded.get("__typename") == "PythonError":
+                messages = [loaded["message"], *(cause["message"] for cause in loaded["causes"])]
                 raise ServiceAnswerError(
-                    f"Dagster cannot load the definitions of {entry['name']}: {loaded['message'].strip()}\n"
-                    f"{''.join(loaded['stack'])}"
+                    f"Dagster cannot load the definitions of {entry['name']}: "
+                    f"{' Because: '.join(message.strip() for message in messages)}"
                 )
 
     def daemon_is_alive(self, *, since: datetime) -> bool:
