@@ -21,6 +21,7 @@ class CallCheck(Struct, frozen=True, kw_only=True):
         exact: format, tool and arguments are all 1: the verdict of the benchmark, on strictly written answers.
         reason: what is wrong first, in words; "as expected" where nothing is.
         calls: the calls as read.
+        right: for each call whether it answers one of the expected ones in full.
     """
 
     format: float
@@ -29,9 +30,11 @@ class CallCheck(Struct, frozen=True, kw_only=True):
     exact: bool
     reason: str
     calls: tuple[Call, ...] = ()
+    right: tuple[bool, ...] = ()
 
 
 class _Match(Struct, frozen=True, kw_only=True):
+    call: int
     right_fraction: float
     problem: str | None
 
@@ -52,6 +55,7 @@ def check(expected: Sequence[ExpectedCall], tools: Sequence[Tool], text: str) ->
     matches = _matches(expected, tools, parsed.calls)
     width = max(len(expected), len(parsed.calls))
     tool = sum(match is not None for match in matches) / width
+    right = {match.call for match in matches if match is not None and match.problem is None}
     arguments = sum(match.right_fraction for match in matches if match is not None) / width
     return CallCheck(
         format=1.0 if parsed.strict else 0.5,
@@ -60,6 +64,7 @@ def check(expected: Sequence[ExpectedCall], tools: Sequence[Tool], text: str) ->
         exact=parsed.strict and tool == 1.0 and arguments == 1.0,
         reason=_reason(expected, matches, parsed),
         calls=parsed.calls,
+        right=tuple(index in right for index in range(len(parsed.calls))),
     )
 
 
@@ -75,6 +80,7 @@ def _check_abstention(parsed: ParsedCalls | Rejection) -> CallCheck:
         exact=False,
         reason=f"no function fits, but the answer calls {names}",
         calls=calls,
+        right=(False,) * len(calls),
     )
 
 
@@ -87,23 +93,26 @@ def _matches(
     calls. What is left is paired by name, the better one first, for partial credit only.
     """
     schemas = {tool.name: tool for tool in tools}
-    graded = [[_grade(want, schemas.get(want.name), call) for call in calls] for want in expected]
+    graded = [
+        [_grade(want, schemas.get(want.name), call, index) for index, call in enumerate(calls)] for want in expected
+    ]
     found: list[_Match | None] = [None] * len(expected)
     free = set(range(len(calls)))
     for only_right in (True, False):
         for row, grades in enumerate(graded):
             choices = [
-                (grade.right_fraction, -column, grade)
-                for column, grade in enumerate(grades)
-                if grade is not None and column in free and (grade.problem is None or not only_right)
+                grade
+                for grade in grades
+                if grade is not None and grade.call in free and (grade.problem is None or not only_right)
             ]
             if found[row] is None and choices:
-                _, negative_column, found[row] = max(choices, key=lambda choice: choice[:2])
-                free.remove(-negative_column)
+                chosen = max(choices, key=lambda grade: grade.right_fraction)  # the first of equals
+                found[row] = chosen
+                free.remove(chosen.call)
     return tuple(found)
 
 
-def _grade(want: ExpectedCall, tool: Tool | None, call: Call) -> _Match | None:
+def _grade(want: ExpectedCall, tool: Tool | None, call: Call, index: int) -> _Match | None:
     if call.name != want.name or tool is None:
         return None
     needed = {name for name, alternatives in want.arguments.items() if "" not in alternatives}
@@ -117,7 +126,7 @@ def _grade(want: ExpectedCall, tool: Tool | None, call: Call) -> _Match | None:
             problems.append(f"argument {name!r}: {problem}")
     total = len(needed | call.arguments.keys())
     right_fraction = (total - len(problems)) / total if total else 1.0
-    return _Match(right_fraction=right_fraction, problem=problems[0] if problems else None)
+    return _Match(call=index, right_fraction=right_fraction, problem=problems[0] if problems else None)
 
 
 def _reason(expected: Sequence[ExpectedCall], matches: Sequence[_Match | None], parsed: ParsedCalls) -> str:

@@ -1,0 +1,85 @@
+"""The arbiter's tables in PostgreSQL: agents, what it learned about them, what it ran, which model served when.
+
+Their history is in ``flywheel/migrations``.
+"""
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    Table,
+    Text,
+)
+
+from flywheel.database import metadata
+
+Instant = DateTime(timezone=True)
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("model", Text, nullable=False, comment="base, a folder, models:/NAME/VERSION, or an endpoint's model name"),
+    Column("model_family", Text, nullable=False),
+    Column("task_types", ARRAY(Text), nullable=False, comment="empty: all"),
+    Column("languages", ARRAY(Text), nullable=False),
+    Column("specializations", ARRAY(Text), nullable=False),
+    Column("prompt", Text, nullable=False),
+    Column("temperature", Double, nullable=False),
+    Column("usd_per_million_tokens", Double, nullable=False),
+    Column("base_url", Text, nullable=False),
+    Column("api_key_env", Text, nullable=False, comment="name of the variable, never the key"),
+    Column("timeout_s", Double, nullable=False),
+    Column("error_rate", Double, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("status", Text, CheckConstraint("status IN ('active', 'disabled')", name="status"), nullable=False),
+)
+
+bandit_state = Table(
+    "bandit_state",
+    metadata,
+    Column("agent_id", Text, ForeignKey("agents.id"), primary_key=True),
+    Column("task_type", Text, primary_key=True),
+    Column("tasks", BigInteger, nullable=False),
+    Column("successes", BigInteger, nullable=False),
+    Column("quality_sum", Double, nullable=False, comment="of overall scores, each 0-1"),
+    Column("latency_ms_sum", Double, nullable=False),
+)
+
+task_outcomes = Table(
+    "task_outcomes",
+    metadata,
+    Column("task_id", Text, primary_key=True),
+    Column("label", Text, nullable=False, comment="the stream of traffic the task came in, for example before"),
+    Column("source_id", Text, nullable=False, comment="the benchmark task"),
+    Column("task_type", Text, nullable=False),
+    Column("agent_id", Text, ForeignKey("agents.id"), nullable=False),
+    Column("success", Boolean, nullable=False),
+    Column("quality", Double, nullable=False, comment="overall score, 0-1"),
+    Column("latency_ms", Double, nullable=False),
+    Column("evaluated_at", Instant, nullable=False),
+)
+Index("ix_task_outcomes_label", task_outcomes.c.label)
+
+alias_history = Table(
+    "alias_history",
+    metadata,
+    Column("id", Integer, Identity(), primary_key=True),
+    Column("model_name", Text, nullable=False),
+    Column("alias", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("set_at", Instant, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+Index("ix_alias_history_model", alias_history.c.model_name, alias_history.c.alias, alias_history.c.set_at)
