@@ -91,7 +91,7 @@ class Lake:
         key = delta.metadata().partition_columns[0]
         chosen = None if partitions is None else [(key, "in", list(partitions))]
         try:
-            dataset = delta.to_pyarrow_dataset(partitions=chosen)
+            dataset = delta.to_pyarrow_dataset(file_pruning_predicate=chosen)
             yield from dataset.to_batches(columns=list(columns), batch_size=ROWS_A_BATCH)
         except OSError as error:
             raise self._unreadable(table, error) from error

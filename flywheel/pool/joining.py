@@ -1,0 +1,233 @@
+"""Joining: the logs of one task, in any order, become one data point. Pure: no clock, no database.
+
+What is decided here, and where lines go:
+
+- The same content twice is a duplicate; the first copy counts.
+- Another log of the same kind replaces the earlier one: the latest by timestamp is joined, the rest is quarantined as
+  ``superseded``. Of executions and evaluations those of the agent that routing chose go first. Feedback is all kept.
+- A task that lacks one of its three logs waits, all its readable lines with it. If the missing one is here but cannot
+  be read, the task is quarantined instead: waiting would be for something that came.
+- A log that several tenants could own is quarantined as ``ambiguous``.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Literal, TypeVar
+
+from msgspec import Struct
+
+from flywheel.pool.doors import Unreadable, open_line
+from flywheel.pool.raw import RawLine
+from flywheel.records import (
+    DataPoint,
+    Evaluation,
+    EvaluationPart,
+    Execution,
+    ExecutionPart,
+    Feedback,
+    HistoricalPerformance,
+    Log,
+    Provenance,
+    RlLabels,
+    Routing,
+    RoutingDecision,
+    Task,
+    encode,
+)
+
+Part = TypeVar("Part", bound=Struct)
+
+KINDS = {"routing": RoutingDecision, "execution": Execution, "evaluation": Evaluation}
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """A readable line. ``content`` is its canonical encoding: the same for the same log, however it was written."""
+
+    raw: RawLine
+    log: Log
+    content: bytes
+
+
+class Rejection(Struct, frozen=True, kw_only=True):
+    """A line that did not get into a point, with the gates it failed and the reasons in words."""
+
+    raw: RawLine
+    gates: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+class Triple(Struct, frozen=True, kw_only=True):
+    """The three logs of a task, chosen, and its feedback in order of time."""
+
+    routing: RoutingDecision
+    execution: Execution
+    evaluation: Evaluation
+    feedback: tuple[Feedback, ...]
+    lines: tuple[Line, ...]
+
+
+class Joined(Struct, frozen=True, kw_only=True):
+    """All lines of one task, each in exactly one place: the triple, ``waiting``, ``duplicates`` or ``rejections``."""
+
+    triple: Triple | None = None
+    waiting: tuple[Line, ...] = ()
+    duplicates: int = 0
+    rejections: tuple[Rejection, ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """How many lines there were."""
+        in_triple = len(self.triple.lines) if self.triple else 0
+        return in_triple + len(self.waiting) + self.duplicates + len(self.rejections)
+
+
+def join(raw_lines: Iterable[RawLine]) -> Joined:
+    """Join the lines of one task of one tenant. Their order decides only which copy is first."""
+    readable, unreadable, duplicates = read_lines(raw_lines)
+    rejections = [Rejection(raw=bad.raw, gates=(bad.gate,), reasons=(bad.reason,)) for bad in unreadable]
+    ambiguous = [line for line in readable if line.raw.owner_key is None]
+    if ambiguous:
+        reason = "several tenants have a routing decision for this task, and the log names none"
+        rejections += [Rejection(raw=line.raw, gates=("ambiguous",), reasons=(reason,)) for line in ambiguous]
+        readable = [line for line in readable if line.raw.owner_key is not None]
+    chosen, superseded = choose(readable)
+    rejections += superseded
+    missing = [kind for kind in KINDS if kind not in chosen]
+    if not missing:
+        triple = triple_of(chosen, feedback_of(readable))
+        return Joined(triple=triple, duplicates=duplicates, rejections=tuple(rejections))
+    kept = [*chosen.values(), *feedback_of(readable)]
+    came = {bad.raw.log: bad.reason for bad in unreadable if bad.raw.log in missing}
+    if came:
+        reasons = tuple(f"its {kind} log cannot be used: {reason}" for kind, reason in sorted(came.items()))
+        rejections += [Rejection(raw=line.raw, gates=("incomplete",), reasons=reasons) for line in kept]
+        kept = []
+    return Joined(waiting=tuple(kept), duplicates=duplicates, rejections=tuple(rejections))
+
+
+def read_lines(raw_lines: Iterable[RawLine]) -> tuple[list[Line], list[Unreadable], int]:
+    """Readable lines and unreadable ones, each content once, and how many copies were left out."""
+    readable: dict[bytes, Line] = {}
+    unreadable: dict[bytes, Unreadable] = {}
+    count = 0
+    for raw in raw_lines:
+        count += 1
+        opened = open_line(raw)
+        if isinstance(opened, Unreadable):
+            unreadable.setdefault(raw.payload, opened)
+        else:
+            content = encode(opened)
+            readable.setdefault(content, Line(raw=raw, log=opened, content=content))
+    return list(readable.values()), list(unreadable.values()), count - len(readable) - len(unreadable)
+
+
+def choose(lines: Sequence[Line]) -> tuple[dict[str, Line], list[Rejection]]:
+    """The line that is joined of each kind, and the earlier ones of that kind."""
+    chosen: dict[str, Line] = {}
+    superseded: list[Rejection] = []
+    for kind, struct in KINDS.items():
+        agent = chosen["routing"].log.selected_agent_id if "routing" in chosen else None  # type: ignore[union-attr]
+        candidates = sorted(
+            (line for line in lines if isinstance(line.log, struct)),
+            key=lambda line: (getattr(line.log, "agent_id", agent) == agent, line.log.timestamp, line.content),
+        )
+        if candidates:
+            chosen[kind] = candidates.pop()
+        reason = f"another {kind} log of this task took its place: of the chosen agent, or later"
+        superseded += [Rejection(raw=line.raw, gates=("superseded",), reasons=(reason,)) for line in candidates]
+    return chosen, superseded
+
+
+def feedback_of(lines: Iterable[Line]) -> list[Line]:
+    """The feedback among the lines, by time."""
+    feedback = [line for line in lines if isinstance(line.log, Feedback)]
+    return sorted(feedback, key=lambda line: (line.log.timestamp, line.content))
+
+
+def triple_of(chosen: dict[str, Line], feedback: Sequence[Line]) -> Triple:
+    """The chosen lines and the feedback as one triple."""
+    routing, execution, evaluation = (chosen[kind].log for kind in KINDS)
+    assert isinstance(routing, RoutingDecision)
+    assert isinstance(execution, Execution)
+    assert isinstance(evaluation, Evaluation)
+    return Triple(
+        routing=routing,
+        execution=execution,
+        evaluation=evaluation,
+        feedback=tuple(line.log for line in feedback if isinstance(line.log, Feedback)),
+        lines=(*chosen.values(), *feedback),
+    )
+
+
+def point_of(triple: Triple, *, historical: HistoricalPerformance) -> DataPoint:
+    """The data point of a triple."""
+    routing, execution, evaluation = triple.routing, triple.execution, triple.evaluation
+    return DataPoint(
+        id=point_id(triple),
+        timestamp=routing.timestamp,
+        tenant_id=routing.tenant_id,
+        task=task_of(routing),
+        routing=routing_part(routing, historical=historical),
+        execution=part_of(execution, ExecutionPart),
+        evaluation=part_of(evaluation, EvaluationPart),
+        rl_labels=labels_of(execution, evaluation),
+        provenance=Provenance(
+            human_reviewed=any(item.source == "reviewer" for item in triple.feedback),
+            segments=tuple(sorted({line.raw.segment for line in triple.lines})),
+        ),
+        feedback=triple.feedback,
+        rl_ready=is_rl_ready(execution),
+    )
+
+
+def point_id(triple: Triple) -> str:
+    """Digest of tenant, task, agent and content of the three logs; feedback that comes later changes nothing."""
+    digest = blake2b(digest_size=16)
+    parts = [triple.routing.tenant_id, triple.routing.task_id, triple.routing.selected_agent_id]
+    for part in [*(text.encode() for text in parts), *(line.content for line in triple.lines[:3])]:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
+def task_of(routing: RoutingDecision) -> Task:
+    """What was asked."""
+    return Task(
+        id=routing.task_id,
+        type=routing.task_type,
+        complexity=routing.complexity,
+        description=routing.description,
+        requirements=routing.requirements,
+        source=routing.source,
+    )
+
+
+def routing_part(routing: RoutingDecision, *, historical: HistoricalPerformance) -> Routing:
+    """How the arbiter chose, and what it could know of its choice."""
+    return Routing(
+        selected_agent_id=routing.selected_agent_id,
+        strategy=routing.strategy,
+        confidence=routing.confidence,
+        candidate_agents=routing.candidate_agents,
+        primary_reason=routing.primary_reason,
+        secondary_factors=routing.secondary_factors,
+        historical_performance=historical,
+    )
+
+
+def part_of(log: Struct, part: type[Part]) -> Part:
+    """A log without its keys, as the part of a point that has the same fields."""
+    return part(**{name: getattr(log, name) for name in part.__struct_fields__})
+
+
+def labels_of(execution: Execution, evaluation: Evaluation) -> RlLabels:
+    """What training learns from. The reward is the overall score: rubric weights and safety gate are in it already."""
+    outcome: Literal["success", "failure", "partial"] = "partial" if execution.partial_success else "failure"
+    if execution.success:
+        outcome = "success"
+    return RlLabels(final_outcome=outcome, total_reward=evaluation.overall_score, turns=evaluation.turn_data)
+
+
+def is_rl_ready(execution: Execution) -> bool:
+    """Whether there is a conversation to learn from: something asked, something answered."""
+    roles = {message.role for message in execution.messages}
+    return {"user", "assistant"} <= roles

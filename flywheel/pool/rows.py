@@ -1,0 +1,98 @@
+"""Points as rows of the pool's tables: the columns that are filtered by, and the whole point as wire JSON."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.schemas import POINT_COLUMNS
+from flywheel.records import DataPoint, encode
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+Row = dict[str, Any]
+
+
+def row_of(point: DataPoint, *, day: date) -> Row:
+    """The point as a row of ``POINT_COLUMNS``. ``day`` is its partition."""
+    return {
+        "id": point.id,
+        "day": day,
+        "timestamp": point.timestamp.astimezone(UTC),
+        "tenant_id": column_text(point.tenant_id),
+        "task_id": column_text(point.task.id),
+        "source": None if point.task.source is None else column_text(point.task.source),
+        "task_type": column_text(point.task.type),
+        "complexity": point.task.complexity.value,
+        "agent_id": column_text(point.routing.selected_agent_id),
+        "success": point.execution.success,
+        "overall_score": point.evaluation.overall_score,
+        "total_reward": point.rl_labels.total_reward,
+        "latency_ms": point.execution.latency_ms,
+        "tokens_used": point.execution.tokens_used,
+        "rl_ready": point.rl_ready,
+        "payload": encode(point).decode(),
+    }
+
+
+def column_text(text: str) -> str:
+    """The text as PostgreSQL can hold it: NUL, which JSON allows and PostgreSQL does not, becomes U+FFFD."""
+    return text.replace("\x00", "\ufffd")
+
+
+def arrow_schema(columns: Mapping[str, tuple[str, str]]) -> "pa.Schema":
+    """The Arrow schema of a table described as in ``flywheel.pool.schemas``."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "bool": pa.bool_(),
+        "double": pa.float64(),
+        "int64": pa.int64(),
+    }
+    return pa.schema([(name, types[kind]) for name, (kind, _) in columns.items()])
+
+
+def read_rows(pool: BenchmarkPool, table: str, day: date, *, columns: Iterable[str] = POINT_COLUMNS) -> Iterator[Row]:
+    """The rows of a day in a table of the lake.
+
+    Raises:
+        PoolError: the table cannot be read.
+    """
+    for batch in pool.lake.read(table, columns=list(columns), partitions=[str(day)]):
+        yield from batch.to_pylist()
+
+
+def read_frame(pool: BenchmarkPool, table: str, day: date) -> "pd.DataFrame":
+    """The rows of a day without their payload, for checks of the whole partition."""
+    import pyarrow as pa
+
+    schema = arrow_schema({name: POINT_COLUMNS[name] for name in POINT_COLUMNS if name != "payload"})
+    batches = pool.lake.read(table, columns=schema.names, partitions=[str(day)])
+    frame: pd.DataFrame = pa.Table.from_batches((batch.cast(schema) for batch in batches), schema=schema).to_pandas()
+    return frame
+
+
+class RowDigest:
+    """Digest of a day's rows in the order they pass, and how many there were."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._digest = blake2b(digest_size=16)
+
+    def passing(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The same rows, accounted for on the way."""
+        for row in rows:
+            self.rows += 1
+            payload = row["payload"].encode()
+            self._digest.update(len(payload).to_bytes(8, "big") + payload)
+            yield row
+
+    def hexdigest(self) -> str:
+        """The digest of what passed so far."""
+        return self._digest.hexdigest()

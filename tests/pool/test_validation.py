@@ -1,0 +1,219 @@
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flywheel.errors import PoolError
+from flywheel.pool import validation
+from flywheel.pool.intake import index_segments
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.rows import Row, read_rows
+from flywheel.pool.schemas import VALIDATED
+from flywheel.pool.validation import ValidationReport, last_report, validate_day
+from flywheel.records import DataPoint, decode_point
+from tests.pool.logs import NOON, evaluation, execution, routing, task_logs, write_segment
+
+DAY = date(2026, 3, 2)
+LATER = NOON + timedelta(days=1)
+Logs = Sequence[dict[str, Any] | bytes]
+
+
+def validated(pool: BenchmarkPool, *segments: Logs, day: date = DAY) -> ValidationReport:
+    known = len(list(pool.settings.segments_dir.glob("*.segment")))
+    for number, logs in enumerate(segments, start=known):
+        write_segment(pool.settings, f"s{number:03}", logs)
+    index_segments(pool, now=LATER)
+    return validate_day(pool, day, now=LATER)
+
+
+def points(pool: BenchmarkPool, day: date = DAY) -> list[DataPoint]:
+    return [decode_point(row["payload"]) for row in read_rows(pool, VALIDATED, day)]
+
+
+def quarantined(pool: BenchmarkPool) -> list[Row]:
+    with pool.transaction() as connection:
+        rows = connection.execute("SELECT task_id, gates, reasons, line, state FROM quarantine ORDER BY id").fetchall()
+    return [dict(zip(("task_id", "gates", "reasons", "line", "state"), row, strict=True)) for row in rows]
+
+
+def test_three_logs_become_one_point(pool: BenchmarkPool) -> None:
+    report = validated(pool, task_logs("t1"))
+    (point,) = points(pool)
+    assert report.outcome == {"in points": 3, "quarantined": 0, "duplicates": 0, "waiting": 0}
+    assert (point.tenant_id, point.task.id, point.task.source) == ("acme", "t1", "bench:t1")
+    assert (point.rl_labels.final_outcome, point.rl_labels.total_reward, point.rl_ready) == ("success", 0.95, True)
+    assert point.provenance.segments == ("s000.segment",)
+
+
+def test_a_malformed_line_is_quarantined_with_its_reason(pool: BenchmarkPool) -> None:
+    report = validated(pool, [*task_logs("t1"), b'{"log": "execution", "taskId": '])
+    (row,) = quarantined(pool)
+    assert report.outcome == {"in points": 3, "quarantined": 1, "duplicates": 0, "waiting": 0}
+    assert row["gates"] == ["types"]
+    assert row["reasons"][0].startswith("not JSON")
+    assert row["line"] == b'{"log": "execution", "taskId": '
+
+
+@pytest.mark.parametrize(
+    ("changes", "gate", "words"),
+    [
+        ({"latencyMs": 0}, "bounds", "`float` > 0.0 - at `$.latencyMs`"),
+        ({"tokensUsed": "many"}, "types", "Expected `int`, got `str` - at `$.tokensUsed`"),
+        ({"agentId": ""}, "bounds", "length >= 1 - at `$.agentId`"),
+    ],
+)
+def test_a_log_that_does_not_decode_quarantines_its_task(
+    pool: BenchmarkPool, changes: dict[str, Any], gate: str, words: str
+) -> None:
+    report = validated(pool, [routing("t1"), execution("t1", **changes), evaluation("t1")])
+    assert (report.points, report.quarantined, report.quarantined_tasks, report.waiting) == (0, 3, 1, 0)
+    (bad,) = (row for row in quarantined(pool) if row["gates"] == [gate])
+    assert words in bad["reasons"][0]
+    others = [row["reasons"][0] for row in quarantined(pool) if row["gates"] == ["incomplete"]]
+    assert len(others) == 2
+    assert all(words in reason for reason in others)
+
+
+def test_a_missing_log_makes_its_task_wait_until_it_comes(pool: BenchmarkPool) -> None:
+    logs = task_logs("t1")
+    before = validated(pool, logs[:2])
+    after = validated(pool, logs[2:])
+    assert (before.points, before.waiting, before.waiting_tasks) == (0, 2, 1)
+    assert (after.points, after.waiting, after.lines_in_points) == (1, 0, 3)
+
+
+def test_a_late_log_completes_its_task_on_the_earlier_day(pool: BenchmarkPool) -> None:
+    midnight = NOON + timedelta(hours=12)
+    logs = [
+        routing("t1", at=midnight - timedelta(seconds=1)),
+        execution("t1", at=midnight),
+        evaluation("t1", at=midnight),
+    ]
+    next_day = DAY + timedelta(days=1)
+    assert validated(pool, logs[1:], day=next_day).waiting == 2
+    assert validated(pool, logs[:1]).points == 1
+    assert validate_day(pool, next_day, now=LATER).lines == 0
+    assert points(pool, next_day) == []
+
+
+def test_copies_count_once_however_they_are_written(pool: BenchmarkPool) -> None:
+    logs = task_logs("t1")
+    rewritten = [dict(reversed(log.items())) for log in logs]
+    report = validated(pool, logs, rewritten, logs)
+    assert report.outcome == {"in points": 3, "quarantined": 0, "duplicates": 6, "waiting": 0}
+    assert len(points(pool)) == 1
+
+
+def test_a_later_log_of_a_kind_takes_the_place_of_the_earlier_which_is_kept_in_quarantine(pool: BenchmarkPool) -> None:
+    report = validated(pool, [*task_logs("t1"), execution("t1", at=NOON + timedelta(seconds=1.5), latencyMs=7.0)])
+    (point,) = points(pool)
+    assert point.execution.latency_ms == 7.0
+    assert (report.lines_in_points, report.quarantined, report.quarantined_tasks) == (3, 1, 0)
+    assert quarantined(pool)[0]["gates"] == ["superseded"]
+
+
+def test_tenants_with_the_same_task_id_never_join(pool: BenchmarkPool) -> None:
+    mine = [{**log, "tenantId": "acme"} for log in task_logs("t1")]
+    theirs = [{**log, "tenantId": "umbrella"} for log in task_logs("t1", latencyMs=5.0)]
+    report = validated(pool, [mine[0], theirs[1], theirs[0], mine[2], mine[1], theirs[2]])
+    assert report.points == 2
+    assert {p.tenant_id: p.execution.latency_ms for p in points(pool)} == {"acme": 400.0, "umbrella": 5.0}
+
+
+def test_a_log_that_two_tenants_could_own_is_quarantined_as_ambiguous(pool: BenchmarkPool) -> None:
+    report = validated(pool, [*task_logs("t1"), routing("t1", tenant="umbrella")])
+    assert report.outcome == {"in points": 0, "quarantined": 2, "duplicates": 0, "waiting": 2}
+    assert [row["gates"] for row in quarantined(pool)] == [["ambiguous"], ["ambiguous"]]
+
+
+def test_a_backfilled_day_gives_the_same_rows(pool: BenchmarkPool) -> None:
+    first = validated(pool, [log for number in range(30) for log in task_logs(f"t{number}")] + [b"broken"])
+    rows = list(read_rows(pool, VALIDATED, DAY))
+    assert validate_day(pool, DAY, now=LATER + timedelta(days=9)) == first == last_report(pool, DAY)
+    assert list(read_rows(pool, VALIDATED, DAY)) == rows
+    assert len(quarantined(pool)) == 1
+
+
+def test_segments_in_any_order_give_the_same_points(pool: BenchmarkPool) -> None:
+    logs = [log for number in range(12) for log in task_logs(f"t{number}")]
+    first = validated(pool, logs[::-1])
+    ids = {point.id for point in points(pool)}
+    pool.settings.segments_dir.joinpath("s000.segment").unlink()
+    with pool.transaction() as connection:
+        connection.execute("TRUNCATE segments, tasks, days")
+    second = validated(pool, logs[1::2], logs[::2])
+    assert {point.id for point in points(pool)} == ids
+    assert first.points == second.points == 12
+
+
+def test_lines_that_are_not_accounted_for_stop_the_day(pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation.Judge, "row", lambda self, joined, ledger: None)
+    with pytest.raises(PoolError, match="3 lines came in, 0 are accounted for"):
+        validated(pool, task_logs("t1"))
+    with pytest.raises(PoolError, match="never validated"):
+        last_report(pool, DAY)
+
+
+def test_a_day_larger_than_memory_is_judged_in_parts(pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = validated(pool, [log for number in range(50) for log in task_logs(f"t{number}")] + [b"broken", b"broken"])
+    monkeypatch.setattr(validation, "TASKS_IN_MEMORY", 7)
+    parts = validate_day(pool, DAY, now=LATER)
+    assert parts.outcome == whole.outcome == {"in points": 150, "quarantined": 1, "duplicates": 1, "waiting": 0}
+
+
+def test_the_history_of_a_point_is_of_earlier_days_only(pool: BenchmarkPool) -> None:
+    validated(pool, task_logs("t1"))
+    with pool.transaction() as connection:
+        for day, tasks in ((DAY - timedelta(days=1), 4), (DAY, 100)):
+            connection.execute(
+                "INSERT INTO agent_statistics VALUES (%s, 'agent-a', 'tool-calling', %s, %s, 2, 3.0, 1, 1)",
+                (NOON, day, tasks),
+            )
+    validate_day(pool, DAY, now=LATER)
+    history = points(pool)[0].routing.historical_performance
+    assert (history.agent_task_count, history.agent_success_rate, history.agent_avg_quality) == (4, 0.5, 0.75)
+
+
+def test_a_missing_segment_is_an_error_not_an_empty_day(pool: BenchmarkPool) -> None:
+    validated(pool, task_logs("t1"))
+    pool.settings.segments_dir.joinpath("s000.segment").unlink()
+    with pytest.raises(PoolError, match=r"s000\.segment is in the ledger but not in"):
+        validate_day(pool, DAY, now=LATER)
+    assert len(points(pool)) == 1
+
+
+def test_a_nul_in_an_identifier_is_no_obstacle(pool: BenchmarkPool) -> None:
+    report = validated(pool, [*task_logs("t\x001"), routing("t\x002", taskType="odd\x00")])
+    assert (report.points, report.waiting) == (1, 1)
+    validated(pool, [execution("t\x002"), evaluation("t\x002")])
+    assert {row["task_id"] for row in quarantined(pool)} == {"t\ufffd2"}
+
+
+log_lines = st.one_of(
+    st.binary(max_size=12),
+    st.builds(
+        lambda make, task, second, fields: make(task, at=NOON + timedelta(seconds=second), **fields),
+        st.sampled_from([routing, execution, evaluation]),
+        st.sampled_from(["t1", "t2", "t3"]),
+        st.integers(0, 4),
+        st.sampled_from(
+            [{}, {}, {}, {"tenantId": "umbrella"}, {"tenantId": "acme"}, {"agentId": "other"}, {"taskId": 3}]
+        ),
+    ),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(segments=st.lists(st.lists(log_lines, max_size=10), max_size=4))
+def test_every_line_is_accounted_for(pool: BenchmarkPool, segments: list[list[dict[str, Any] | bytes]]) -> None:
+    for path in pool.settings.segments_dir.glob("*.segment"):
+        path.unlink()
+    with pool.transaction() as connection:
+        connection.execute("TRUNCATE segments, tasks, days, quarantine")
+    report = validated(pool, *segments)
+    assert report.lines == sum(len(logs) for logs in segments) == sum(report.outcome.values())
+    assert len(points(pool)) == report.points
+    assert len(quarantined(pool)) == report.quarantined
