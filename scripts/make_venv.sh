@@ -29,6 +29,6 @@ if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/nu
     rm -rf "$venv"
     "$python" -m venv "$venv"
 fi
-"$venv/bin/python" -m pip install --quiet --upgrade pip
-"$venv/bin/python" -m pip install --quiet -c constraints.txt -e ".[platform,training,dev]"
-"$venv/bin/python" -m pip install --quiet --no-deps --require-hashes -r requirements-data.txt
+"$venv/bin/python" -m pip install -qq --upgrade pip
+"$venv/bin/python" -m pip install -qq -c constraints.txt -e ".[platform,training,dev]"
+"$venv/bin/python" -m pip install -qq --no-deps --require-hashes -r requirements-data.txt

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def ingest(load: "Callable[[], Settings]", paths: tuple[str, ...], as_json: bool) -> None:
-    """Bring log files into the segments that the pool reads: JSON lines with the field "log"; - is stdin.
+    """Bring in log files for the pool.
 
-    Every line is taken as it is; one that is malformed is quarantined by the pool with its reason. A file that was
+    They are JSON lines with the field "log"; - is stdin. Every line is taken as it is; one that is malformed
+    is quarantined by the pool with its reason. A file that was
     taken before adds nothing.
 
     \b

@@ -17,9 +17,10 @@ NO_CANDIDATE = 3
 @click.option("--summary", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures as JSON to FILE.")
 @click.pass_context
 def quickstart(context: click.Context, once: bool, summary: Path | None) -> None:
-    """Run the whole loop on real input: tasks, pool, training, comparison, approval, tasks again.
+    """Run the whole loop on real input.
 
-    Killed or interrupted, it goes on from what is there; when everything is there, it prints the figures again. Here
+    Tasks, pool, training, comparison, approval, tasks again. Killed or interrupted, it goes on from what is
+    there; when everything is there, it prints the figures again. Here
     the program stands in for the person who approves a candidate.
 
     Exits 3 when the loop ran to its end and the trained model was not better, so that no candidate was registered.

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.pass_obj
 def up(load: "Callable[[], Settings]") -> None:
-    """Start PostgreSQL, MLflow and Dagster, and own them until Ctrl-C.
+    """Start the services and own them until Ctrl-C.
 
-    Logs lie below HOME/logs. A port in use is named, with the variable that chooses another.
+    They are PostgreSQL, MLflow, Dagster's web server and daemon. Logs lie below HOME/logs. A port in use is
+    named, with the variable that chooses another.
 
     \b
     Examples:
@@ -35,7 +36,9 @@ def up(load: "Callable[[], Settings]") -> None:
 @click.command()
 @click.pass_obj
 def down(load: "Callable[[], Settings]") -> None:
-    """Stop the services of this home, also those that a killed run left.
+    """Stop the services of this home.
+
+    Also those that a killed run left behind.
 
     \b
     Example:
@@ -50,7 +53,9 @@ def down(load: "Callable[[], Settings]") -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def status(load: "Callable[[], Settings]", as_json: bool) -> None:
-    """Say what runs for this home and where; exit 1 when nothing does.
+    """Say what runs for this home, and where.
+
+    Exits 1 when nothing does.
 
     \b
     Examples:

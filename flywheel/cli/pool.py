@@ -1,0 +1,149 @@
+"""``flywheel pool``: what became of every line, and what is in the batches."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from flywheel.cli.output import print_json, print_mapping, print_table
+
+if TYPE_CHECKING:
+    from flywheel.settings import Settings
+
+
+@click.group()
+def pool() -> None:
+    """Look into the benchmark data pool.
+
+    \b
+    Examples:
+      flywheel pool status
+      flywheel pool quarantine --day 2026-01-05
+      flywheel pool batches --json
+      flywheel pool statistics smollm2-few-shot
+    """
+
+
+@pool.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def status(load: "Callable[[], Settings]", as_json: bool) -> None:
+    """Count what became of every line: points, quarantined, duplicates, waiting; and what training still lacks.
+
+    \b
+    Example:
+      flywheel pool status --json
+    """
+    from datetime import UTC
+
+    from flywheel.cli.connection import pool_of
+    from flywheel.pool.batches import missing, readiness
+    from flywheel.pool.overview import day_counts, pool_counts
+
+    with pool_of(load()) as opened:
+        counts = pool_counts(opened)
+        days = day_counts(opened)
+        lacking = missing(readiness(opened, now=datetime.now(UTC)), opened.settings.batch)
+    if as_json:
+        print_json({"counts": counts, "days": days, "missingForTraining": lacking})
+        return
+    print_mapping(counts)
+    click.echo()
+    print_table(
+        ("day", "lines", "points", "quarantined", "duplicates", "waiting"),
+        [(d.day, d.lines, d.points, d.quarantined, d.duplicates, d.waiting) for d in days],
+    )
+    click.echo()
+    click.echo("\n".join(f"training lacks {sentence}" for sentence in lacking) or "ready for a training batch")
+
+
+@pool.command()
+@click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="Only this UTC day.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def quarantine(load: "Callable[[], Settings]", day: datetime | None, limit: int, as_json: bool) -> None:
+    """List quarantined lines with their reasons.
+
+    \b
+    Example:
+      flywheel pool quarantine --day 2026-01-05 --limit 5
+    """
+    from flywheel.cli.connection import pool_of
+    from flywheel.pool.quarantine import list_quarantine
+
+    with pool_of(load()) as opened:
+        found = list_quarantine(opened, day=day.date() if day else None, limit=limit)
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("id", "day", "task", "state", "reasons"), [(q.id, q.day, q.task_id, q.state, q.reasons) for q in found]
+    )
+
+
+@pool.command()
+@click.argument("batch_id", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def batches(load: "Callable[[], Settings]", batch_id: str | None, as_json: bool) -> None:
+    """List the training batches, or the points of BATCH_ID.
+
+    \b
+    Examples:
+      flywheel pool batches
+      flywheel pool batches batch-20260105-101500 --json
+    """
+    from flywheel.cli.connection import pool_of
+    from flywheel.pool.batches import batch_members, list_batches
+
+    with pool_of(load()) as opened:
+        if batch_id is not None:
+            members = batch_members(opened, batch_id)
+            rows = [(m.phase, m.position, m.point_id, m.source_task, m.day) for m in members]
+            show(members, ("phase", "position", "point", "source task", "day"), rows, as_json=as_json)
+            return
+        found = list_batches(opened)
+    rows_of_batches = [(b.id, f"{b.created_at:%Y-%m-%d %H:%M}", *b.points.values(), b.digest[:16]) for b in found]
+    phases = tuple(found[0].points) if found else ()
+    show(found, ("batch", "made at (UTC)", *phases, "digest"), rows_of_batches, as_json=as_json)
+
+
+@pool.command()
+@click.argument("agent_id")
+@click.option("--task-type", help="Only this task type.")
+@click.option("--since", type=click.DateTime(), help="Only from this UTC time on.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def statistics(
+    load: "Callable[[], Settings]", agent_id: str, task_type: str | None, since: datetime | None, as_json: bool
+) -> None:
+    """Say how an agent did: tasks, success rate, quality, latency, tokens.
+
+    \b
+    Example:
+      flywheel pool statistics reference --task-type tool-calling-simple
+    """
+    from datetime import UTC
+
+    import msgspec
+
+    from flywheel.cli.connection import pool_of
+    from flywheel.pool.statistics import agent_statistics
+
+    with pool_of(load()) as opened:
+        start = since.replace(tzinfo=UTC) if since else None
+        found = agent_statistics(opened, agent_id, task_type=task_type, since=start)
+    if as_json:
+        print_json(found)
+    else:
+        print_mapping(msgspec.structs.asdict(found))
+
+
+def show(found: object, columns: tuple[str, ...], rows: list[tuple[object, ...]], *, as_json: bool) -> None:
+    """Print records as JSON or as a table."""
+    if as_json:
+        print_json(found)
+    else:
+        print_table(columns, rows)
