@@ -59,8 +59,8 @@ class TasksSettings(Section):
     training_categories: tuple[str, ...] = Field(
         ("simple_python", "multiple", "live_simple"), description="the ones routed and trained on; others are reported"
     )
-    heldout_fraction: float = Field(0.3, gt=0, lt=1)
-    validation_fraction: float = Field(0.1, gt=0, lt=1)
+    heldout_fraction: float = Field(0.27, gt=0, lt=1)
+    validation_fraction: float = Field(0.08, gt=0, lt=1)
     routed_before: int = Field(440, gt=0, description="tasks routed before training")
     routed_after: int = Field(90, ge=0, description="fresh tasks routed after a champion was approved")
     round_size: int = Field(32, gt=0, description="tasks decided before the bandit is updated")

@@ -1,0 +1,105 @@
+"""Decoding from token ids to token ids: the inner loop of agents, rollouts and evaluation.
+
+Three things make it faster on processors than ``model.generate``, without touching the model: what all prompts have
+in common is computed once, equal prompts (the groups of GRPO) are computed once, and rows that are finished leave the
+batch instead of being carried to the end of the longest one.
+"""
+
+import os
+from collections.abc import Sequence
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+# Rows are taken out when they are this share of the batch: every removal copies the cache of the others.
+FINISHED_FRACTION = 0.125
+
+
+@torch.inference_mode()
+def decode(
+    model: PreTrainedModel,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_new_tokens: int,
+    temperature: float,
+    end_ids: frozenset[int],
+    generator: torch.Generator,
+) -> list[list[int]]:
+    """Continue each prompt until an end token, which is kept, or ``max_new_tokens``.
+
+    Args:
+        model: a causal language model in evaluation mode.
+        prompts: token ids without padding, each at least one.
+        max_new_tokens: longest continuation, in tokens.
+        temperature: 0 takes the most probable token.
+        end_ids: tokens that end a continuation.
+        generator: the source of chance, on the model's device.
+    """
+    distinct = list(dict.fromkeys(tuple(prompt) for prompt in prompts))
+    logits, cache, mask = _prefill(model, distinct)
+    rows = torch.tensor([distinct.index(tuple(prompt)) for prompt in prompts], device=model.device)
+    cache.batch_select_indices(rows)
+    logits, mask = logits[rows], mask[rows]
+    outputs: list[list[int]] = [[] for _ in prompts]
+    alive = torch.arange(len(prompts), device=model.device)
+    running = torch.ones(len(prompts), dtype=torch.bool, device=model.device)
+    for step in range(max_new_tokens):
+        chosen = _choose(logits, temperature=temperature, generator=generator)
+        for row, token, runs in zip(alive.tolist(), chosen.tolist(), running.tolist(), strict=True):
+            if runs:
+                outputs[row].append(token)
+        running &= torch.tensor([token not in end_ids for token in chosen.tolist()], device=model.device)
+        left = int(running.sum())
+        if left == 0 or step == max_new_tokens - 1:
+            break
+        if left <= len(alive) * (1 - FINISHED_FRACTION):
+            kept = running.nonzero()[:, 0]
+            cache.batch_select_indices(kept)
+            alive, chosen, mask, running = alive[kept], chosen[kept], mask[kept], running[kept]
+        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+        logits = _next_logits(model, chosen[:, None], cache, mask)
+    return outputs
+
+
+def _prefill(
+    model: PreTrainedModel, prompts: Sequence[tuple[int, ...]]
+) -> tuple[torch.Tensor, DynamicCache, torch.Tensor]:
+    """Logits of the next token, cache and attention mask after the prompts, padded on the left of what differs."""
+    shared = min(len(os.path.commonprefix(prompts)), min(map(len, prompts)) - 1)
+    cache = DynamicCache(config=model.config)
+    if shared:
+        head = torch.tensor([prompts[0][:shared]], device=model.device)
+        _next_logits(model, head, cache, torch.ones_like(head))
+        cache.batch_repeat_interleave(len(prompts))
+    width = max(map(len, prompts)) - shared
+    tokens = torch.zeros(len(prompts), width, dtype=torch.long, device=model.device)
+    mask = torch.ones(len(prompts), shared + width, dtype=torch.long, device=model.device)
+    for row, prompt in enumerate(prompts):
+        rest = torch.tensor(prompt[shared:], device=model.device)
+        tokens[row, width - len(rest) :] = rest
+        mask[row, shared : shared + width - len(rest)] = 0
+    return _next_logits(model, tokens, cache, mask), cache, mask
+
+
+def _next_logits(
+    model: PreTrainedModel, tokens: torch.Tensor, cache: DynamicCache, mask: torch.Tensor
+) -> torch.Tensor:
+    """Logits (rows, vocabulary) after ``tokens`` (rows, new); positions count unmasked tokens only."""
+    positions = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
+    output = model(
+        input_ids=tokens,
+        attention_mask=mask,
+        position_ids=positions,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    last: torch.Tensor = output.logits[:, -1]
+    return last
+
+
+def _choose(logits: torch.Tensor, *, temperature: float, generator: torch.Generator) -> torch.Tensor:
+    if temperature == 0:
+        return logits.argmax(dim=-1)
+    weights = torch.softmax(logits.float() / temperature, dim=-1)
+    return torch.multinomial(weights, num_samples=1, generator=generator)[:, 0]
