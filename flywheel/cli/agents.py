@@ -8,6 +8,7 @@ import click
 from flywheel.cli.output import print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
+    from flywheel.arbiter.registry import Status
     from flywheel.settings import Settings
 
 
@@ -43,7 +44,7 @@ def list_agents(load: "Callable[[], Settings]", as_json: bool) -> None:
         return
     print_table(
         ("agent", "kind", "status", "tasks", "success rate", "quality", "name"),
-        [(a.id, a.kind, a.status, a.task_count, a.success_rate, a.quality, a.name) for a in found],
+        [(a.id, a.kind, a.status, a.record.tasks, a.record.success_rate, a.record.mean_quality, a.name) for a in found],
     )
 
 
@@ -68,7 +69,9 @@ def show_agent(load: "Callable[[], Settings]", agent_id: str, as_json: bool) -> 
     if as_json:
         print_json(found)
     else:
-        print_mapping(msgspec.structs.asdict(found))
+        fields = msgspec.structs.asdict(found)
+        record = fields.pop("record")
+        print_mapping(fields | msgspec.structs.asdict(record))
 
 
 @agents.command("add")
@@ -92,14 +95,19 @@ def add_agent(load: "Callable[[], Settings]", agent_id: str, **options: object) 
       flywheel agents add gpt-small --kind openai --base-url https://api.openai.com/v1 --model gpt-4.1-mini
       flywheel agents add mine --kind local --model ~/models/mine --prompt few-shot
     """
-    from flywheel.arbiter.registry import AgentRegistry, profile_from_settings
+    from pydantic import ValidationError
+
+    from flywheel.arbiter.registry import AgentRegistry, profile_of
     from flywheel.cli.connection import connected, engine_of
     from flywheel.settings import AgentSettings
 
     settings = connected(load())
-    configured = AgentSettings.model_validate({"id": agent_id, **options})
+    try:
+        configured = AgentSettings.model_validate({"id": agent_id, **options})
+    except ValidationError as error:
+        raise click.UsageError(str(error)) from None
     with engine_of(settings) as engine:
-        AgentRegistry(engine).register(profile_from_settings(configured, settings))
+        AgentRegistry(engine).register(profile_of(configured, settings))
     click.echo(f"{agent_id} is registered")
 
 
@@ -129,7 +137,7 @@ def enable_agent(load: "Callable[[], Settings]", agent_id: str) -> None:
     set_status(load(), agent_id, "active")
 
 
-def set_status(settings: "Settings", agent_id: str, status: str) -> None:
+def set_status(settings: "Settings", agent_id: str, status: "Status") -> None:
     """Change whether an agent is routed to."""
     from flywheel.arbiter.registry import AgentRegistry
     from flywheel.cli.connection import engine_of

@@ -19,8 +19,7 @@ def ingest(load: "Callable[[], Settings]", paths: tuple[str, ...], as_json: bool
     """Bring in log files for the pool.
 
     They are JSON lines with the field "log"; - is stdin. Every line is taken as it is; one that is malformed
-    is quarantined by the pool with its reason. A file that was
-    taken before adds nothing.
+    is quarantined by the pool with its reason. A file that was taken before adds nothing.
 
     \b
     Examples:

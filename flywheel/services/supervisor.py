@@ -15,7 +15,7 @@ from typing import Self
 import httpx
 import psutil
 
-from flywheel.database import upgrade, url_with
+from flywheel.database import connect, upgrade, url_with
 from flywheel.errors import NotRunningError, ServiceError
 from flywheel.services import children
 from flywheel.services.children import Program
@@ -130,6 +130,7 @@ class Services:
         ensure_databases(server_url)
         database_url = url_with(server_url, driver="", database="flywheel")
         upgrade(database_url)
+        seed_agents(database_url, self.settings)
         return database_url
 
     def _start_programs(self, database_url: str, root: Path, started_at: datetime) -> None:
@@ -214,6 +215,17 @@ class Services:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
+
+
+def seed_agents(database_url: str, settings: Settings) -> None:
+    """Register the agents of the settings that the arbiter does not know yet."""
+    from flywheel.arbiter.registry import AgentRegistry
+
+    engine = connect(database_url)
+    try:
+        AgentRegistry(engine).seed_from_settings(settings)
+    finally:
+        engine.dispose()
 
 
 def shut_down(settings: Settings) -> int:
