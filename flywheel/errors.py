@@ -47,3 +47,7 @@ class NotRunningError(ServiceError):
 
 class ServiceAnswerError(ServiceError):
     """Raised when a running service refuses a request or answers what it should not. The message quotes it."""
+
+
+class HeldOutTaskError(FlywheelError):
+    """Raised before a task that is not for training is routed. Held-out and validation tasks only measure models."""

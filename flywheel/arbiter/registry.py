@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Engine, RowMapping, Select, func, select
+from sqlalchemy import Connection, Engine, RowMapping, Select, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from flywheel.arbiter.tables import agents, bandit_state
@@ -62,11 +62,8 @@ class AgentRegistry:
 
     def register(self, profile: AgentProfile) -> None:
         """Add an agent, or replace the profile of the one with this id. What was learned about it stays."""
-        values = {name: value for name, value in msgspec.structs.asdict(profile).items() if name != "record"}
-        statement = insert(agents).values(values)
-        others = {name: statement.excluded[name] for name in values if name != "id"}
         with self._engine.begin() as connection:
-            connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=others))
+            write_profile(connection, profile)
 
     def get(self, agent_id: str) -> AgentProfile:
         """One agent.
@@ -109,6 +106,14 @@ class AgentRegistry:
         statement = insert(agents).values(rows).on_conflict_do_nothing().returning(agents.c.id)
         with self._engine.begin() as connection:
             return len(connection.execute(statement).all())
+
+
+def write_profile(connection: Connection, profile: AgentProfile) -> None:
+    """Add an agent or replace its profile, in the caller's transaction."""
+    values = {name: value for name, value in msgspec.structs.asdict(profile).items() if name != "record"}
+    statement = insert(agents).values(values)
+    others = {name: statement.excluded[name] for name in values if name != "id"}
+    connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=others))
 
 
 def profile_of(agent: AgentSettings, settings: Settings) -> AgentProfile:

@@ -18,8 +18,10 @@ class Answer(Struct, frozen=True, kw_only=True):
     Attributes:
         text: the answer as written; empty where there is none.
         messages: the prompt as the agent saw it; the answer itself is not among them.
-        latency_ms: wall-clock time of this answer. In a batch that is the batch's time: every caller waits for it.
+        latency_ms: wall-clock time, above 0. An agent that answers in batches gives the time of the whole call divided
+            by its answers.
         time_to_first_action_ms: until the first token or byte; None where the agent cannot tell.
+        thinking_tokens: the part of ``output_tokens`` spent on reasoning that is not in ``text``, where it is told.
         failure_reason: why there is no answer; None where there is one.
     """
 
@@ -29,13 +31,39 @@ class Answer(Struct, frozen=True, kw_only=True):
     output_tokens: int
     latency_ms: float
     time_to_first_action_ms: float | None = None
+    thinking_tokens: int = 0
     failure_reason: str | None = None
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """The progress callback of callers who do not watch."""
+
+
+def part_of(on_progress: Progress, *, before: int, total: int) -> Progress:
+    """Progress of a part as progress of the whole, of which ``before`` tasks were done when the part began."""
+
+    def report(done: int, _: int) -> None:
+        on_progress(before + done, total)
+
+    return report
+
+
+def failed_answer(messages: tuple[Message, ...], reason: str, *, latency_ms: float) -> Answer:
+    """What stands for an answer that never came. A latency that rounds to 0 becomes 1 µs: time did pass."""
+    return Answer(
+        text="",
+        messages=messages,
+        prompt_tokens=0,
+        output_tokens=0,
+        latency_ms=max(latency_ms, 0.001),
+        failure_reason=reason,
+    )
 
 
 class Agent(Protocol):
     """Anything that answers tasks. One file of this folder per kind."""
 
-    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress | None = None) -> list[Answer]:
+    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
         """One answer per task, in their order. A task that could not be answered has a ``failure_reason``.
 
         Raises:

@@ -1,0 +1,65 @@
+"""The reference agent: it answers with the benchmark's published answer."""
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+
+from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress
+from flywheel.tasks.prompt import prompt_messages, reference_answer
+from flywheel.tasks.source import BenchmarkTask
+
+WRONG_FUNCTION = "noop"
+CHARACTERS_PER_TOKEN = 4
+
+
+class ReferenceAgent:
+    """Stands for a strong paid model, such as a team would have its small model learn from.
+
+    It is no model: it looks up the answer that the benchmark publishes, so its success rate says nothing about any
+    product. It is here because the loop needs a good teacher and must run without an account anywhere. Its token
+    counts are estimates of ``CHARACTERS_PER_TOKEN`` characters each, the usual rule of thumb for English and JSON; its
+    latency is that of the look-up.
+    """
+
+    def __init__(self, *, error_rate: float = 0.0) -> None:
+        """``error_rate`` is the share of tasks, chosen by their id, answered with the function ``noop``."""
+        self._error_rate = error_rate
+
+    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
+        """Look the answers up."""
+        answers = []
+        for task in tasks:
+            started = time.perf_counter()
+            text = reference_answer(task)
+            if self._errs(task.id):
+                text = with_wrong_functions(text)
+            messages = prompt_messages(task)
+            latency_ms = max((time.perf_counter() - started) * 1000, 0.001)
+            answers.append(
+                Answer(
+                    text=text,
+                    messages=messages,
+                    prompt_tokens=estimated_tokens(*(message.content or "" for message in messages)),
+                    output_tokens=estimated_tokens(text),
+                    latency_ms=latency_ms,
+                    time_to_first_action_ms=latency_ms,  # the whole answer is there at once
+                )
+            )
+            on_progress(len(answers), len(tasks))
+        return answers
+
+    def _errs(self, task_id: str) -> bool:
+        digest = hashlib.blake2b(task_id.encode(), digest_size=8, person=b"error-rate").digest()
+        return int.from_bytes(digest) / 2**64 < self._error_rate
+
+
+def with_wrong_functions(text: str) -> str:
+    """The answer with every function's name replaced by ``noop``."""
+    calls = [{**json.loads(line), "name": WRONG_FUNCTION} for line in text.splitlines()]
+    return "\n".join(json.dumps(call, ensure_ascii=False) for call in calls)
+
+
+def estimated_tokens(*texts: str) -> int:
+    """How many tokens the texts are, about."""
+    return sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
