@@ -154,7 +154,7 @@ def _profiles() -> Select[tuple[object, ...]]:
 
 
 def _profile(row: RowMapping) -> AgentProfile:
-    values = dict(row)
+    values = {f"{name}": value for name, value in row.items()}  # plain str: the driver's names are a subclass
     record = {name: values.pop(name) for name in TrackRecord.__struct_fields__}
     measured = {name: float(value) for name, value in record.items() if value is not None and name != "tasks"}
     return msgspec.convert(
