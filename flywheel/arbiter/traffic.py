@@ -16,7 +16,7 @@ from msgspec import Struct
 from sqlalchemy import Engine, func, select, text
 
 from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_registry_models
-from flywheel.arbiter.agents.strategy import Progress, ignore_progress, part_of
+from flywheel.arbiter.agents.strategy import Progress
 from flywheel.arbiter.arbiter import Arbiter, task_id_of
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.registry import AgentRegistry
@@ -33,6 +33,14 @@ AFTER = "after"
 _LOCK_NAMESPACE = 0x74726166  # "traf"
 
 
+TrafficProgress = Callable[[int, int, str], None]
+"""Called with tasks done (those of earlier runs included), tasks in all, and what is going on, in words."""
+
+
+def ignore_traffic_progress(done: int, total: int, message: str) -> None:
+    """The progress callback of callers who do not watch."""
+
+
 class AgentTraffic(Struct, frozen=True, kw_only=True):
     """One agent's part of a stream. Shares and rates are 0–1."""
 
@@ -47,8 +55,8 @@ class AgentTraffic(Struct, frozen=True, kw_only=True):
 class TrafficReport(Struct, frozen=True, kw_only=True):
     """What was routed under a label, in all runs, with the agents by tasks, most first.
 
-    ``success_rate`` and ``mean_quality`` are None before the first task. ``seconds`` is the time of this run; None where
-    the report was only read.
+    ``success_rate`` and ``mean_quality`` are None before the first task. ``seconds`` is the time of this run; None
+    where the report was only read.
     """
 
     label: str
@@ -66,7 +74,7 @@ def run_tasks(
     *,
     label: str,
     count: int | None = None,
-    on_progress: Progress = ignore_progress,
+    on_progress: TrafficProgress = ignore_traffic_progress,
     resolve_model: ResolveModel = refuse_registry_models,
     clock: Callable[[], datetime] = utc_now,
 ) -> TrafficReport:
@@ -87,7 +95,7 @@ def run_tasks(
         engine: the database.
         label: ``before`` or ``after``.
         count: how many tasks of the stream, from its start; all of them where None.
-        on_progress: called with tasks done, those of earlier runs included, and tasks in all.
+        on_progress: see ``TrafficProgress``.
         resolve_model: finds models of the model registry.
         clock: the time.
 
@@ -117,9 +125,10 @@ def run_tasks(
         done |= {o.task_id for o in arbiter.settle([o for o in logged if o.agent_id in known])}
         remaining = [task for task in tasks if task_id_of(label, task) not in done]
         finished = len(tasks) - len(remaining)
-        on_progress(finished, len(tasks))
-        for round_tasks in _rounds(remaining, settings.tasks.round_size):
-            arbiter.run(round_tasks, on_progress=part_of(on_progress, before=finished, total=len(tasks)))
+        on_progress(finished, len(tasks), "resumed" if finished else "started")
+        for number, round_tasks in enumerate(_rounds(remaining, settings.tasks.round_size), start=1):
+            progress = _round_progress(on_progress, number, before=finished, total=len(tasks))
+            arbiter.run(round_tasks, on_progress=progress)
             _refuse_drops(collector, settings.segments_dir)
             finished += len(round_tasks)
     report = traffic_report(engine, label=label)
@@ -223,6 +232,13 @@ def _own_logs(path: Path, task_ids: set[str], tenant_id: str) -> Iterator[Log]:
             continue  # a malformed line of somebody else's file: the pool quarantines it
         if log.task_id in task_ids and log.tenant_id == tenant_id:
             yield log
+
+
+def _round_progress(on_progress: TrafficProgress, number: int, *, before: int, total: int) -> Progress:
+    def report(done: int, _: int) -> None:
+        on_progress(before + done, total, f"round {number}")
+
+    return report
 
 
 def _rounds(tasks: Sequence[BenchmarkTask], size: int) -> Iterator[Sequence[BenchmarkTask]]:

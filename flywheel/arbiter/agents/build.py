@@ -14,17 +14,17 @@ from flywheel.settings import Settings
 
 REGISTRY_SCHEME = "models:/"
 
-ResolveModel = Callable[[str], Path]
-"""Finds the folder of ``models:/NAME/VERSION``, downloading it where needed."""
+ResolveModel = Callable[[str, int], str | Path]
+"""Finds the folder of a registered model by name and version, downloading it where needed."""
 
 
-def refuse_registry_models(reference: str) -> Path:
+def refuse_registry_models(name: str, version: int) -> Path:
     """For callers without a model registry.
 
     Raises:
-        AgentError: always; the message names the reference.
+        AgentError: always; the message names the model.
     """
-    raise AgentError(f"{reference} is in the model registry, and no registry is connected; start one: `flywheel up`")
+    raise AgentError(f"{name} version {version} is in the model registry, and none is connected: run `flywheel up`")
 
 
 class AgentFactory:
@@ -64,7 +64,10 @@ class AgentFactory:
 
             return ensure_base_model(self._settings)
         if model.startswith(REGISTRY_SCHEME):
-            return self._resolve_model(model)
+            name, _, version = model.removeprefix(REGISTRY_SCHEME).rpartition("/")
+            if not name or not version.isdecimal():
+                raise AgentError(f"{model!r} is not of the form {REGISTRY_SCHEME}NAME/VERSION")
+            return Path(self._resolve_model(name, int(version)))
         folder = Path(model).expanduser()
         if not folder.is_dir():
             raise AgentError(f"{model!r} is neither base, nor {REGISTRY_SCHEME}NAME/VERSION, nor a folder")
