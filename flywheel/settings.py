@@ -102,9 +102,12 @@ class GrpoSettings(Section):
     """The recipe of group relative policy optimization."""
 
     learning_rate: float = Field(2e-5, gt=0)
+    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
+    warmup_steps: int = Field(0, ge=0)
     max_steps: int = Field(12, gt=0)
     prompts_per_step: int = Field(4, gt=0)
     generations: int = Field(8, gt=1, description="completions per prompt")
+    micro_batch: int = Field(8, gt=0, description="completions in one backward pass of a process: sets peak memory")
     temperature: float = Field(1.0, gt=0)
     beta: float = Field(0.0, ge=0, description="weight of the KL term")
     seed: int = 0

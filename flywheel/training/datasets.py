@@ -48,7 +48,9 @@ def training_tasks(points: Sequence[DataPoint], source: TaskSource) -> dict[str,
     for point in points:
         task = _task_of(point, source)
         if task.split is not Split.TRAIN:
-            raise TrainingError(f"task {task.id} of point {point.id} is in the {task.split} split: it is never trained on")
+            raise TrainingError(
+                f"task {task.id} of point {point.id} is in the {task.split} split: it is never trained on"
+            )
         tasks[task.id] = task
     return tasks
 
@@ -67,10 +69,12 @@ def sft_rows(points: Sequence[DataPoint]) -> list[dict[str, Any]]:
         *prompt, answer = without_demonstrations(point.execution.messages) or (None,)
         if not prompt or answer is None or answer.role != "assistant":
             raise TrainingError(f"point {point.id} has no conversation that ends with an answer")
-        rows.append({
-            "prompt": [_row(message) for message in prompt if message is not None],
-            "completion": [{"role": "assistant", "content": answer_text(answer)}],
-        })
+        rows.append(
+            {
+                "prompt": [_row(message) for message in prompt if message is not None],
+                "completion": [{"role": "assistant", "content": answer_text(answer)}],
+            }
+        )
     return rows
 
 

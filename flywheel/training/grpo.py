@@ -1,0 +1,130 @@
+"""Group relative policy optimization with TRL's ``GRPOTrainer``: ``accelerate launch -m flywheel.training.grpo JOB.json``."""
+
+import os
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from trl import GRPOConfig, GRPOTrainer
+
+from flywheel.tasks.catalog import source_of
+from flywheel.training.callbacks import StepReporter
+from flywheel.training.datasets import GRPO_FILE, grpo_rows, read_points, training_tasks
+from flywheel.training.job import (
+    MODEL_FOLDER,
+    GrpoJob,
+    Reporter,
+    Stopwatch,
+    is_first_process,
+    peak_memory_gib,
+    reporting,
+    write_result,
+)
+from flywheel.training.processors import score_labels_only, tracker, use_cpu
+from flywheel.training.rewards import reward_functions
+from flywheel.training.rollout import ShadowRollout
+
+
+def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
+    """Train and save the model; the result's figures.
+
+    Raises:
+        TrainingError: the batch cannot be trained on.
+    """
+    stopwatch = Stopwatch()
+    tasks = training_tasks(read_points(job.batch_dir / GRPO_FILE), source_of(job.tasks))
+    tokenizer = AutoTokenizer.from_pretrained(job.model_dir)
+    model = AutoModelForCausalLM.from_pretrained(job.model_dir, dtype="float32")
+    rows = steps_of_like_length(
+        grpo_rows(tasks), tokenizer, prompts_per_step=job.recipe.prompts_per_step, seed=job.recipe.seed
+    )
+    steps = StepReporter(reporter)
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=reward_functions(tasks),
+        args=configuration(job),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+        rollout_func=ShadowRollout(model, tokenizer, recipe=job.recipe, max_new_tokens=job.model.max_new_tokens),
+        callbacks=[steps],
+    )
+    trainer.train()
+    trainer.save_model(str(job.output_dir / MODEL_FOLDER))
+    return {
+        "stage": job.stage,
+        "tasks": len(tasks),
+        "steps": trainer.state.global_step,
+        "history": steps.history,
+        "seconds": stopwatch.seconds,
+    }
+
+
+def steps_of_like_length(
+    rows: Sequence[dict[str, Any]], tokenizer: PreTrainedTokenizerBase, *, prompts_per_step: int, seed: int
+) -> list[dict[str, Any]]:
+    """The rows, so ordered that the prompts of one step have about the same length, the steps in random order.
+
+    TRL pads all prompts of a step to the longest: in random order a third of the computation is padding. A rest that
+    fills no step comes last.
+    """
+
+    def length(row: dict[str, Any]) -> int:
+        return len(tokenizer.apply_chat_template(row["prompt"], tokenize=True, return_dict=False))
+
+    ordered = sorted(rows, key=length)
+    steps = [ordered[start : start + prompts_per_step] for start in range(0, len(ordered), prompts_per_step)]
+    rest = [steps.pop()] if len(steps[-1]) < prompts_per_step else []
+    random.Random(seed).shuffle(steps)
+    return [row for step in [*steps, *rest] for row in step]
+
+
+def configuration(job: GrpoJob) -> GRPOConfig:
+    """TRL's arguments for this job."""
+    on_cpu = use_cpu(job.trainer)
+    if on_cpu:
+        score_labels_only()
+    completions = job.recipe.prompts_per_step * job.recipe.generations // int(os.environ.get("WORLD_SIZE", "1"))
+    micro_batch = min(job.recipe.micro_batch, completions)
+    return GRPOConfig(
+        output_dir=str(job.output_dir / "trainer"),
+        per_device_train_batch_size=micro_batch,
+        gradient_accumulation_steps=completions // micro_batch,
+        num_generations=job.recipe.generations,
+        max_completion_length=job.model.max_new_tokens,
+        max_steps=job.recipe.max_steps,
+        learning_rate=job.recipe.learning_rate,
+        lr_scheduler_type=job.recipe.schedule,
+        warmup_steps=job.recipe.warmup_steps,
+        temperature=job.recipe.temperature,
+        beta=job.recipe.beta,
+        loss_type="dapo",
+        scale_rewards="group",
+        shuffle_dataset=False,  # steps_of_like_length has shuffled
+        bf16=True,
+        gradient_checkpointing=False,  # saves memory that we have for time that we do not have
+        use_cpu=on_cpu,
+        dataloader_pin_memory=not on_cpu,
+        report_to=tracker(),
+        log_completions=False,
+        logging_steps=1,
+        save_strategy="no",
+        seed=job.recipe.seed,
+        disable_tqdm=True,
+    )
+
+
+def main(path: Path) -> None:
+    """Run the job of this file."""
+    job = GrpoJob.read(path)
+    with reporting(job, stage=job.stage) as reporter:
+        result = train(job, reporter)
+        if is_first_process():
+            write_result(job.output_dir, result | {"peak_memory_gib": peak_memory_gib()})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

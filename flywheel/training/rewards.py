@@ -1,0 +1,60 @@
+"""Verifiable rewards for GRPO: the rubric's terms, computed from the answer's text and the published answer.
+
+One function per term, so that the tracker shows each by itself. A function returns what its term adds to the overall
+score (weight × term, and nothing where the answer is unsafe), so the sum that TRL optimizes is the rubric's overall
+score: the number that the arbiter logs and the evaluation reports.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from flywheel.arbiter.evaluation.function_calls import check
+from flywheel.arbiter.evaluation.rubric import OTHERWISE, SAFETY_THRESHOLD, WEIGHTS, rubric_scores
+from flywheel.records import RubricScores
+from flywheel.tasks.source import BenchmarkTask
+
+TERMS = ("format", "tool", "task", "minimal", "cost")
+RewardFunction = Callable[..., list[float]]
+
+
+def reward_functions(tasks: Mapping[str, BenchmarkTask]) -> list[RewardFunction]:
+    """TRL reward functions, one per term of the rubric, for answers to these tasks.
+
+    They take ``completions`` (each a list of messages), ``completion_ids``, and the columns ``task`` (ids) and
+    ``prompt_tokens``; each returns one number in 0–1 per completion.
+    """
+    return [_reward_function(term, tasks) for term in TERMS]
+
+
+def contributions(task: BenchmarkTask, text: str, *, tokens_used: int) -> dict[str, float]:
+    """What each term adds to the overall score of this answer."""
+    scores = answer_scores(task, text, tokens_used=tokens_used)
+    if scores.safety < SAFETY_THRESHOLD:
+        return dict.fromkeys(TERMS, 0.0)
+    weights = msgspec.structs.asdict(WEIGHTS.get(task.task_type, OTHERWISE))
+    return {term: weights[term] * getattr(scores, term) for term in TERMS}
+
+
+def answer_scores(task: BenchmarkTask, text: str, *, tokens_used: int) -> RubricScores:
+    """The rubric's scores of a local model's answer, which costs tokens but no money."""
+    return rubric_scores(task, check(task.expected, task.tools, text), text, tokens_used=tokens_used, cost_usd=0.0)
+
+
+def _reward_function(term: str, tasks: Mapping[str, BenchmarkTask]) -> RewardFunction:
+    def reward(
+        completions: Sequence[Sequence[Mapping[str, str]]],
+        completion_ids: Sequence[Sequence[int]],
+        task: Sequence[str],
+        prompt_tokens: Sequence[int],
+        **_: Any,
+    ) -> list[float]:
+        rows = zip(completions, completion_ids, task, prompt_tokens, strict=True)
+        return [
+            contributions(tasks[task_id], completion[0]["content"], tokens_used=prompt_length + len(ids))[term]
+            for completion, ids, task_id, prompt_length in rows
+        ]
+
+    reward.__name__ = term
+    return reward
