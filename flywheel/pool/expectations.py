@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.rows import read_frame
+from flywheel.pool.schemas import VALIDATED
+from flywheel.pool.validation import last_report
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -35,6 +40,27 @@ class DayResult(Struct, frozen=True, kw_only=True):
 def data_docs_index(home: Path) -> Path:
     """The page people open."""
     return home / "great_expectations" / "gx" / "uncommitted" / "data_docs" / "local_site" / "index.html"
+
+
+def expect_day(pool: BenchmarkPool, day: date) -> DayResult:
+    """Validate a day's points and its account, and renew the data docs. A day without points has nothing to judge.
+
+    Raises:
+        PoolError: the day was never validated, or the lake cannot be read.
+    """
+    report = last_report(pool, day)
+    home = pool.settings.home
+    if not report.points:
+        return DayResult(passed=True, expectations=0, failed=(), data_docs=str(data_docs_index(home)))
+    shares = {
+        "clean": report.clean_fraction,
+        "schema_valid": report.schema_valid_fraction,
+        "rl_ready": report.rl_ready_fraction,
+        "duplicates": report.duplicate_fraction,
+    }
+    return expect_frames(
+        read_frame(pool, VALIDATED, day), shares, day=day, home=home, task_types=pool.settings.task_types
+    )
 
 
 def expect_frames(
@@ -59,9 +85,7 @@ def expect_frames(
         context.build_data_docs()
     outcomes = [outcome for result in results for outcome in result.results]
     failed = tuple(described(outcome) for outcome in outcomes if not outcome.success)
-    return DayResult(
-        passed=not failed, expectations=len(outcomes), failed=failed, data_docs=str(data_docs_index(home))
-    )
+    return DayResult(passed=not failed, expectations=len(outcomes), failed=failed, data_docs=str(data_docs_index(home)))
 
 
 def points_expectations(task_types: tuple[str, ...]) -> list[Any]:
@@ -119,11 +143,12 @@ def locked_context(home: Path) -> Iterator[Any]:
     """The file context of the data docs, one process at a time: it rewrites shared files."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
     import great_expectations as gx
+    from great_expectations.data_context.types.base import ProgressBarsConfig
 
     root = home / "great_expectations"
     root.mkdir(parents=True, exist_ok=True)
     with (root / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         context = gx.get_context(mode="file", project_root_dir=str(root))
-        context.variables.progress_bars = {"globally": False}
+        context.variables.progress_bars = ProgressBarsConfig(globally=False)
         yield context

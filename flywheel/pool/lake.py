@@ -4,6 +4,9 @@ Object stores take their credentials from the environment, as ``deltalake`` docu
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from flywheel.errors import PoolError
@@ -40,15 +43,7 @@ class Lake:
         except (DeltaError, OSError) as error:
             raise self._unreadable(table, error) from error
 
-    def replace(
-        self,
-        table: str,
-        partition: str,
-        rows: "Iterable[pa.RecordBatch]",
-        *,
-        schema: "pa.Schema",
-        key: str = PARTITION,
-    ) -> None:
+    def replace(self, table: str, partition: str, rows: "pa.RecordBatchReader", *, key: str = PARTITION) -> None:
         """Make the rows the whole content of one partition, in one commit. Readers see the old content or the new.
 
         Writers of one table take turns: see ``BenchmarkPool.replace``.
@@ -56,14 +51,12 @@ class Lake:
         Raises:
             PoolError: nothing was written.
         """
-        import pyarrow as pa
         from deltalake import write_deltalake
         from deltalake.exceptions import DeltaError
 
-        reader = pa.RecordBatchReader.from_batches(schema, rows)
         predicate = f"{key} = '{partition}'" if self.exists(table) else None
         try:
-            write_deltalake(self.table_url(table), reader, mode="overwrite", predicate=predicate, partition_by=[key])
+            write_deltalake(self.table_url(table), rows, mode="overwrite", predicate=predicate, partition_by=[key])
         except (DeltaError, OSError) as error:
             raise PoolError(
                 f"partition {partition} of lake table {table} at {self.url} was not written: {first_line(error)}. "
@@ -125,15 +118,26 @@ def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def record_batches(rows: Iterable[dict[str, Any]], *, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
-    """Rows as Arrow record batches of at most 1,000, made as they are asked for."""
+@contextmanager
+def spooled(rows: Iterable[dict[str, Any]], *, schema: "pa.Schema") -> "Iterator[pa.RecordBatchReader]":
+    """Rows as Arrow record batches, made now, kept in a temporary file and read from there.
+
+    A table's writer pulls on a thread of its own, where rows may not come from the lake and an error loses its type;
+    and while it pulls, other writers of the table wait. So the rows are complete before it starts.
+    """
     import pyarrow as pa
 
-    pending: list[dict[str, Any]] = []
-    for row in rows:
-        pending.append(row)
-        if len(pending) == ROWS_A_BATCH:
-            yield pa.RecordBatch.from_pylist(pending, schema=schema)
-            pending = []
-    if pending:
-        yield pa.RecordBatch.from_pylist(pending, schema=schema)
+    with NamedTemporaryFile(suffix=".arrows") as file:
+        compressed = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_stream(file.name, schema, options=compressed) as writer:
+            for batch in batched(rows):
+                writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=schema))
+        with pa.OSFile(file.name, "rb") as source, pa.ipc.open_stream(source) as reader:
+            yield reader
+
+
+def batched(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """At most 1,000 rows at a time."""
+    remaining = iter(rows)
+    while batch := list(islice(remaining, ROWS_A_BATCH)):
+        yield batch

@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
-from psycopg import Connection
+from psycopg import Connection, OperationalError
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from flywheel.database import connect
 from flywheel.errors import PoolError
-from flywheel.pool.lake import PARTITION, Lake, record_batches
+from flywheel.pool.lake import PARTITION, Lake, spooled
 from flywheel.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class BenchmarkPool(Struct, frozen=True):
         """A psycopg connection in a transaction, for COPY and statements over temporary tables.
 
         Raises:
-            PoolError: PostgreSQL cannot be reached.
+            PoolError: PostgreSQL cannot be reached, or stops answering.
         """
         try:
             pooled = self.engine.raw_connection()
@@ -68,6 +68,10 @@ class BenchmarkPool(Struct, frozen=True):
             connection: Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
             with connection.transaction():
                 yield connection
+        except OperationalError as error:
+            raise PoolError(
+                f"PostgreSQL stopped answering: {error}. What it was doing is undone; try again."
+            ) from error
         finally:
             pooled.close()
 
@@ -89,11 +93,13 @@ class BenchmarkPool(Struct, frozen=True):
     ) -> None:
         """Make the rows the whole content of one partition of a lake table; writers of one table take turns.
 
+        An error that making the rows raises is raised as it is, before anything is written.
+
         Raises:
             PoolError: nothing was written.
         """
-        with self.exclusive(f"lake:{table}"):
-            self.lake.replace(table, str(partition), record_batches(rows, schema=schema), schema=schema, key=key)
+        with spooled(rows, schema=schema) as reader, self.exclusive(f"lake:{table}"):
+            self.lake.replace(table, str(partition), reader, key=key)
 
 
 def lock_key(name: str) -> int:

@@ -1,5 +1,6 @@
 """The columns of the pool's tables: what Dagster shows, what pandera demands of every row."""
 
+from datetime import date
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -8,6 +9,8 @@ from flywheel.records import Complexity
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from flywheel.pool.pool import BenchmarkPool
 
 # Tables of the lake.
 VALIDATED = "validated_data_points"
@@ -63,6 +66,17 @@ class RowCheck(Struct, frozen=True, kw_only=True):
     passed: bool
     rows: int
     failures: dict[str, int]
+
+
+def check_rows(pool: "BenchmarkPool", day: date) -> RowCheck:
+    """Hold every row of a day's validated points against the schema.
+
+    Raises:
+        PoolError: the lake cannot be read.
+    """
+    from flywheel.pool.rows import read_frame
+
+    return check_frame(read_frame(pool, VALIDATED, day), task_types=pool.settings.task_types)
 
 
 def check_frame(frame: "pd.DataFrame", *, task_types: tuple[str, ...]) -> RowCheck:

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +9,11 @@ from hypothesis import strategies as st
 
 from flywheel.errors import PoolError
 from flywheel.pool import validation
+from flywheel.pool.expectations import expect_day
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, read_rows
-from flywheel.pool.schemas import VALIDATED
+from flywheel.pool.schemas import VALIDATED, check_rows
 from flywheel.pool.validation import ValidationReport, last_report, validate_day
 from flywheel.records import DataPoint, decode_point
 from tests.pool.logs import NOON, evaluation, execution, routing, task_logs, write_segment
@@ -217,3 +219,25 @@ def test_every_line_is_accounted_for(pool: BenchmarkPool, segments: list[list[di
     assert report.lines == sum(len(logs) for logs in segments) == sum(report.outcome.values())
     assert len(points(pool)) == report.points
     assert len(quarantined(pool)) == report.quarantined
+
+
+def test_the_rows_of_a_clean_day_fit_schema_and_expectations(pool: BenchmarkPool) -> None:
+    validated(pool, [log for number in range(20) for log in task_logs(f"t{number}", source=None)])
+    checked = check_rows(pool, DAY)
+    expected = expect_day(pool, DAY)
+    assert (checked.passed, checked.rows) == (True, 20)
+    assert expected.failed == ()
+    assert expected.expectations > 0
+    assert Path(expected.data_docs).exists()
+
+
+def test_a_day_with_much_quarantine_fails_its_expectations_in_words(pool: BenchmarkPool) -> None:
+    good = [log for number in range(8) for log in task_logs(f"t{number}")]
+    validated(pool, [*good, *[log for number in range(2) for log in task_logs(f"bad{number}", toolCallCount=5)]])
+    assert expect_day(pool, DAY).failed == ("expect_column_min_to_be_between of clean: 0.8",)
+
+
+def test_a_day_without_points_fits_both(pool: BenchmarkPool) -> None:
+    validated(pool, [b"broken"])
+    assert check_rows(pool, DAY).passed
+    assert expect_day(pool, DAY).passed

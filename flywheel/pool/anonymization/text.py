@@ -31,10 +31,10 @@ class Anonymizer:
         return self._scan(text)
 
     def value(self, value: Any) -> Any:
-        """The same for every string in nested lists and dictionaries, keys included."""
+        """The same for every string in nested lists, tuples and dictionaries, keys included."""
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
             return {self.text(key): self.value(item) for key, item in value.items()}

@@ -1,0 +1,182 @@
+"""Tiers by age (SPEC section 5): a day is placed where its age belongs, and is in no tier whose age it has passed.
+
+Hot is a copy in PostgreSQL of what warm holds in the lake, so a day younger than a week is in both. Cold holds
+aggregates of every day of the last two years. A day that arrives late goes straight to the tiers of its age.
+Each placement replaces the day's content in one commit from the anonymized points and verifies count and digest, so a
+crash at any moment loses nothing and counts nothing twice; the next run makes the same.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime
+from typing import Any, Literal
+
+from msgspec import Struct
+from psycopg import Connection
+
+from flywheel.errors import PoolError
+from flywheel.pool.hot_store import read_payloads, replace_day
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.rows import Row, RowDigest, arrow_schema, read_rows
+from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, WARM
+from flywheel.pool.statistics import Tally
+
+Tier = Literal["hot", "warm", "cold"]
+
+
+class TierReport(Struct, frozen=True, kw_only=True):
+    """What a placement did. ``rows`` is what the tier now holds of the day: none where it is not ``in_range``."""
+
+    day: date
+    tier: Tier
+    in_range: bool
+    age_days: int
+    rows: int
+    points: int
+    digest: str
+
+
+class Stored(Struct, frozen=True):
+    """What a tier holds of a day once it was written: its rows, and the points and digest read back from them."""
+
+    rows: int
+    points: int
+    digest: str | None = None
+
+
+Writer = Callable[[Connection[Any], Iterator[Row]], Stored]
+
+
+def place_hot(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
+    """Copy the day's points into PostgreSQL, or remove them when the day is older than the hot tier.
+
+    Raises:
+        PoolError: a store cannot be used, or the tier does not hold what was written.
+    """
+
+    def write(connection: Connection[Any], points: Iterator[Row]) -> Stored:
+        replace_day(connection, day, points)
+        return stored_points(read_payloads(connection, day))
+
+    return place(pool, "hot", day, max_days=pool.settings.hot_days, now=now, write=write)
+
+
+def place_warm(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
+    """Write the day's points into the lake's main table, or remove them when the day is older than the warm tier.
+
+    Raises:
+        PoolError: a store cannot be used, or the tier does not hold what was written.
+    """
+
+    def write(connection: Connection[Any], points: Iterator[Row]) -> Stored:
+        del connection
+        pool.replace(WARM, day, points, schema=arrow_schema(POINT_COLUMNS))
+        return stored_points(read_rows(pool, WARM, day, columns=("payload",)))
+
+    return place(pool, "warm", day, max_days=pool.settings.warm_days, now=now, write=write)
+
+
+def aggregate_cold(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
+    """Write the day's aggregates per agent, task type and tenant, or remove them after two years.
+
+    Raises:
+        PoolError: a store cannot be used, or the tier does not hold what was written.
+    """
+
+    def write(connection: Connection[Any], points: Iterator[Row]) -> Stored:
+        del connection
+        pool.replace(COLD, day, aggregated(points, day=day), schema=arrow_schema(AGGREGATE_COLUMNS))
+        tasks = [row["tasks"] for row in read_rows(pool, COLD, day, columns=("tasks",))]
+        return Stored(rows=len(tasks), points=sum(tasks))
+
+    return place(pool, "cold", day, max_days=pool.settings.cold_days, now=now, write=write)
+
+
+def place(pool: BenchmarkPool, tier: Tier, day: date, *, max_days: int, now: datetime, write: Writer) -> TierReport:
+    """Replace what a tier holds of a day, verify it, and enter it into the ledger."""
+    age = age_days(day, now=now)
+    in_range = age <= max_days
+    given = RowDigest()
+    with pool.exclusive(f"{tier}:{day}") as connection:
+        revision = anonymized_revision(connection, day)
+        stored = write(connection, given.passing(points_of(pool, day, in_range=in_range)))
+        verify(tier, day, given=given, stored=stored)
+        report = TierReport(
+            day=day,
+            tier=tier,
+            in_range=in_range,
+            age_days=age,
+            rows=stored.rows,
+            points=given.rows,
+            digest=given.hexdigest(),
+        )
+        record(connection, report, revision=revision, now=now)
+    return report
+
+
+def stored_points(rows: Iterable[Row]) -> Stored:
+    """Count and digest of full points read back from a tier."""
+    digest = RowDigest()
+    for _ in digest.passing(rows):
+        pass
+    return Stored(rows=digest.rows, points=digest.rows, digest=digest.hexdigest())
+
+
+def age_days(day: date, *, now: datetime) -> int:
+    """Whole UTC days between the day and today; 0 today."""
+    return (now.astimezone(UTC).date() - day).days
+
+
+def points_of(pool: BenchmarkPool, day: date, *, in_range: bool) -> Iterator[Row]:
+    """What a tier should hold of the day: its anonymized points, or nothing."""
+    return read_rows(pool, ANONYMIZED, day) if in_range else iter(())
+
+
+def aggregated(points: Iterable[Row], *, day: date) -> list[Row]:
+    """Rows of ``AGGREGATE_COLUMNS``, sorted by their keys."""
+    tallies: dict[tuple[str, str, str], Tally] = defaultdict(Tally)
+    for row in points:
+        tallies[row["tenant_id"], row["agent_id"], row["task_type"]].add(row)
+    return [
+        {
+            "day": day,
+            "tenant_id": tenant_id,
+            "agent_id": agent_id,
+            "task_type": task_type,
+            "tasks": tally.tasks,
+            "successes": tally.successes,
+            "mean_quality": tally.quality_sum / tally.tasks,
+            "mean_latency_ms": tally.latency_ms_sum / tally.tasks,
+            "tokens": tally.tokens_sum,
+        }
+        for (tenant_id, agent_id, task_type), tally in sorted(tallies.items())
+    ]
+
+
+def anonymized_revision(connection: Connection[Any], day: date) -> int:
+    """Which revision of the day the anonymized points are of. Read before them: they are at least as new."""
+    row = connection.execute("SELECT anonymized_revision FROM days WHERE day = %s", (day,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def verify(tier: Tier, day: date, *, given: RowDigest, stored: Stored) -> None:
+    """Hold what the tier has against what it was given.
+
+    Raises:
+        PoolError: they differ.
+    """
+    if (stored.points, stored.digest or given.hexdigest()) != (given.rows, given.hexdigest()):
+        raise PoolError(
+            f"the {tier} tier holds {stored.points:,} points of {day} with digest {stored.digest}, {given.rows:,} with "
+            f"{given.hexdigest()} were written; run the day again. If it stays so, another program writes its tables."
+        )
+
+
+def record(connection: Connection[Any], report: TierReport, *, revision: int, now: datetime) -> None:
+    """Enter the placement into the ledger."""
+    connection.execute(
+        "INSERT INTO tier_days (tier, day, revision, rows, digest, placed_at) VALUES (%s, %s, %s, %s, %s, %s)"
+        " ON CONFLICT (tier, day) DO UPDATE SET revision = excluded.revision, rows = excluded.rows,"
+        " digest = excluded.digest, placed_at = excluded.placed_at",
+        (report.tier, report.day, revision, report.rows, report.digest, now),
+    )

@@ -1,0 +1,140 @@
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+import pytest
+
+from flywheel.errors import PoolError
+from flywheel.pool import tiers
+from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.intake import index_segments, stale_days
+from flywheel.pool.overview import list_days, pool_counts
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.rows import Row, arrow_schema, read_rows
+from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, WARM
+from flywheel.pool.statistics import refresh_statistics
+from flywheel.pool.tiers import aggregate_cold, place_hot, place_warm
+from flywheel.pool.validation import validate_day
+from tests.pool.logs import NOON, Log, task_logs, write_segment
+
+DAY = date(2026, 3, 2)
+
+
+def through_anonymization(pool: BenchmarkPool, name: str, logs: Sequence[Log | bytes], *, day: date = DAY) -> None:
+    write_segment(pool.settings, name, logs)
+    index_segments(pool, now=NOON + timedelta(days=2))
+    validate_day(pool, day, now=NOON + timedelta(days=2))
+    anonymize_day(pool, day)
+
+
+def hot_rows(pool: BenchmarkPool) -> list[Row]:
+    with pool.transaction() as connection:
+        cursor = connection.execute(f"SELECT {', '.join(POINT_COLUMNS)} FROM hot_points ORDER BY id")
+        return [dict(zip(POINT_COLUMNS, row, strict=True)) for row in cursor]
+
+
+def by_id(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: str(row["id"]))
+
+
+@pytest.mark.parametrize(
+    ("age_days", "held"),
+    [
+        (0, {"hot": 5, "warm": 5, "cold": 2}),
+        (7, {"hot": 5, "warm": 5, "cold": 2}),
+        (8, {"hot": 0, "warm": 5, "cold": 2}),
+        (91, {"hot": 0, "warm": 0, "cold": 2}),
+        (731, {"hot": 0, "warm": 0, "cold": 0}),
+    ],
+)
+def test_a_day_is_in_the_tiers_of_its_age_and_in_no_other(
+    pool: BenchmarkPool, age_days: int, held: dict[str, int]
+) -> None:
+    logs = [log for number in range(5) for log in task_logs(f"t{number}", agent="agent-b" if number else "agent-a")]
+    through_anonymization(pool, "a", logs)
+    for place in (place_hot, place_warm, aggregate_cold):
+        place(pool, DAY, now=NOON)
+        report = place(pool, DAY, now=NOON + timedelta(days=age_days))
+        assert report.rows == held[report.tier]
+        assert report.in_range == bool(held[report.tier])
+    assert len(hot_rows(pool)) == held["hot"]
+    assert len(list(read_rows(pool, WARM, DAY))) == held["warm"]
+    assert len(list(read_rows(pool, COLD, DAY, columns=AGGREGATE_COLUMNS))) == held["cold"]
+
+
+def test_hot_and_warm_hold_the_anonymized_points(pool: BenchmarkPool) -> None:
+    through_anonymization(pool, "a", [log for number in range(5) for log in task_logs(f"t{number}")])
+    hot, warm = place_hot(pool, DAY, now=NOON), place_warm(pool, DAY, now=NOON)
+    expected = by_id(list(read_rows(pool, ANONYMIZED, DAY)))
+    assert hot.digest == warm.digest
+    assert by_id(list(read_rows(pool, WARM, DAY))) == expected
+    assert hot_rows(pool) == expected
+
+
+def test_placing_again_after_a_change_replaces_the_day(pool: BenchmarkPool) -> None:
+    through_anonymization(pool, "a", [*task_logs("t1"), *task_logs("t2")])
+    place_hot(pool, DAY, now=NOON)
+    late_start = [{**task_logs("t2")[0], "timestamp": (NOON - timedelta(days=1)).isoformat()}]
+    through_anonymization(pool, "b", late_start)
+    assert place_hot(pool, DAY, now=NOON).rows == 1
+    assert [row["task_id"] for row in hot_rows(pool)] == ["t1"]
+
+
+def test_a_point_that_moved_to_another_day_is_in_the_hot_tier_once(pool: BenchmarkPool) -> None:
+    through_anonymization(pool, "a", task_logs("t1"))
+    place_hot(pool, DAY, now=NOON)
+    point = next(read_rows(pool, ANONYMIZED, DAY))
+    yesterday = DAY - timedelta(days=1)
+    pool.replace(ANONYMIZED, yesterday, [{**point, "day": yesterday}], schema=arrow_schema(POINT_COLUMNS))
+    assert place_hot(pool, yesterday, now=NOON).rows == 1
+    assert [row["day"] for row in hot_rows(pool)] == [yesterday]
+
+
+def test_aggregates_are_sums_over_the_points(pool: BenchmarkPool) -> None:
+    logs = [*task_logs("t1", latencyMs=100.0), *task_logs("t2", latencyMs=300.0, success=False, overallScore=0.25)]
+    through_anonymization(pool, "a", [*logs, *task_logs("t3", tenant="umbrella")])
+    report = aggregate_cold(pool, DAY, now=NOON)
+    rows = list(read_rows(pool, COLD, DAY, columns=AGGREGATE_COLUMNS))
+    (acme,) = (row for row in rows if row["tasks"] == 2)
+    assert (report.rows, report.points) == (2, 3)
+    assert (acme["successes"], acme["mean_quality"], acme["mean_latency_ms"], acme["tokens"]) == (1, 0.6, 200.0, 180)
+
+
+def test_a_store_that_does_not_hold_what_was_written_is_an_error_and_undone(
+    pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through_anonymization(pool, "a", task_logs("t1"))
+    monkeypatch.setattr(tiers, "replace_day", lambda connection, day, rows: list(rows))
+    with pytest.raises(PoolError, match="holds 0 points of 2026-03-02"):
+        place_hot(pool, DAY, now=NOON)
+    with pool.transaction() as connection:
+        assert connection.execute("SELECT count(*) FROM tier_days").fetchone() == (0,)
+
+
+def test_a_day_is_stale_until_it_went_through_everything(pool: BenchmarkPool) -> None:
+    through_anonymization(pool, "a", task_logs("t1"))
+    for step in (place_hot, place_warm, aggregate_cold):
+        step(pool, DAY, now=NOON)
+        assert [stale.day for stale in stale_days(pool)] == [DAY]
+    refresh_statistics(pool, DAY)
+    assert stale_days(pool) == ()
+    write_segment(pool.settings, "b", task_logs("t2"))
+    index_segments(pool, now=NOON)
+    assert [stale.day for stale in stale_days(pool)] == [DAY]
+
+
+def test_the_overview_counts_lines_and_tiers(pool: BenchmarkPool) -> None:
+    assert pool_counts(pool)["lines"] == 0
+    logs: list[Log | bytes] = [*task_logs("t1"), *task_logs("t1")[:1], *task_logs("t2")[:2], b"broken"]
+    through_anonymization(pool, "a", logs)
+    place_hot(pool, DAY, now=NOON)
+    counts = pool_counts(pool)
+    assert counts == {
+        "lines": 7,
+        "points": 1,
+        "lines_in_points": 3,
+        "quarantined": 1,
+        "duplicates": 1,
+        "waiting": 2,
+    }
+    (overview,) = list_days(pool)
+    assert (overview.day, overview.hot, overview.warm, overview.privacy_violations) == (DAY, 1, None, None)
