@@ -85,7 +85,7 @@ def show_agent(load: "Callable[[], Settings]", agent_id: str, as_json: bool) -> 
 @click.option("--usd-per-million-tokens", type=click.FloatRange(0), default=0.0, show_default=True)
 @click.option("--task-type", "task_types", multiple=True, help="What it may be given; may be repeated. [default: all]")
 @click.pass_obj
-def add_agent(load: "Callable[[], Settings]", agent_id: str, **options: object) -> None:
+def add_agent(load: "Callable[[], Settings]", /, agent_id: str, **options: object) -> None:
     """Register an agent, or change one of this id. The arbiter routes to it from its next task on.
 
     Keys are never stored: an agent knows only the name of the variable that holds its key.

@@ -105,6 +105,30 @@ def prepare(load: "Callable[[], Settings]", progress: bool) -> None:
         click.echo(folder)
 
 
+@models.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def history(load: "Callable[[], Settings]", as_json: bool) -> None:
+    """Say which version served when, who decided it and why, oldest first.
+
+    \b
+    Example:
+      flywheel models history
+    """
+    from flywheel.cli.connection import engine_of
+    from flywheel.rollout import promotion
+
+    with engine_of(load()) as engine:
+        changes = promotion.history(engine)
+    if as_json:
+        print_json(changes)
+        return
+    print_table(
+        ("since (UTC)", "alias", "version", "by", "why"),
+        [(f"{c.set_at:%Y-%m-%d %H:%M:%S}", c.alias, c.version, c.actor, c.reason) for c in changes],
+    )
+
+
 def registry(settings: "Settings") -> "MlflowApi":
     """A client of the running model registry: that of ``MLFLOW_TRACKING_URI``, else of this home's services."""
     import os

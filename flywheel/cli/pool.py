@@ -1,6 +1,6 @@
 """``flywheel pool``: what became of every line, and what is in the batches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -39,11 +39,11 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
 
     from flywheel.cli.connection import pool_of
     from flywheel.pool.batches import missing, readiness
-    from flywheel.pool.overview import day_counts, pool_counts
+    from flywheel.pool.overview import list_days, pool_counts
 
     with pool_of(load()) as opened:
         counts = pool_counts(opened)
-        days = day_counts(opened)
+        days = list_days(opened)
         lacking = missing(readiness(opened, now=datetime.now(UTC)), opened.settings.batch)
     if as_json:
         print_json({"counts": counts, "days": days, "missingForTraining": lacking})
@@ -51,8 +51,8 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
     print_mapping(counts)
     click.echo()
     print_table(
-        ("day", "lines", "points", "quarantined", "duplicates", "waiting"),
-        [(d.day, d.lines, d.points, d.quarantined, d.duplicates, d.waiting) for d in days],
+        ("day", "lines", "points", "quarantined", "duplicates", "waiting", "hot", "warm", "cold"),
+        [(d.day, d.lines, d.points, d.quarantined, d.duplicates, d.waiting, d.hot, d.warm, d.cold) for d in days],
     )
     click.echo()
     click.echo("\n".join(f"training lacks {sentence}" for sentence in lacking) or "ready for a training batch")
@@ -141,7 +141,7 @@ def statistics(
         print_mapping(msgspec.structs.asdict(found))
 
 
-def show(found: object, columns: tuple[str, ...], rows: list[tuple[object, ...]], *, as_json: bool) -> None:
+def show(found: object, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]], *, as_json: bool) -> None:
     """Print records as JSON or as a table."""
     if as_json:
         print_json(found)
