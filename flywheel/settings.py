@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from typing_extensions import override
 
 from flywheel.errors import ConfigurationError
 
@@ -29,7 +30,7 @@ class Section(BaseModel):
 class ModelSettings(Section):
     """The pretrained model that agents start from."""
 
-    base: str = Field("smollm2", description="smollm2 (from the wheel), scratch (a tiny Llama for tests), or a model id")
+    base: str = Field("smollm2", description="smollm2 (from its wheel), scratch (a tiny Llama for tests) or an id")
     max_new_tokens: int = Field(64, gt=0, description="longest answer, in tokens")
     generation_batch: int = Field(16, gt=0, description="prompts generated at once")
 
@@ -116,9 +117,10 @@ class GrpoSettings(Section):
 class EvaluationSettings(Section):
     """How models are compared on held-out tasks."""
 
-    heldout_tasks: int = Field(200, gt=0)
+    heldout_tasks: int = Field(200, gt=0, description="at most")
     validation_tasks: int = Field(60, gt=0)
     samples: int = Field(1, gt=0, description="sampled answers per task at temperature 1")
+    reported_tasks: int = Field(12, gt=0, description="tasks of each category that is reported but not trained on")
     min_improvement: float = Field(0.1, ge=0, description="relative, of exact accuracy against the baseline")
     confidence: float = Field(0.95, gt=0, lt=1)
     seed: int = 0
@@ -192,6 +194,7 @@ class Settings(BaseSettings):
     ports: PortSettings = PortSettings()
 
     @classmethod
+    @override
     def settings_customise_sources(
         cls,
         settings_cls: type[BaseSettings],

@@ -1,85 +1,72 @@
-"""Tasks made up for the smoke profile: small enough for a model from scratch, checked like the real ones.
+"""Synthetic function-calling tasks that a tiny model can learn in seconds: for tests, never for figures.
 
-Three task types over five functions. Here tasks are split by a hash of the question's content, not of the function:
-there are too few functions to hold any out. What is tested is whether the loop learns at all, not whether a model
-generalizes to new tools; that is what ``flywheel.tasks.function_calling`` is for.
+Three task types with five tools and one-digit numbers. All combinations are enumerated, so nothing is drawn and the
+tasks are the same everywhere. With so few functions a split by function would leave types without training tasks:
+here the split is by the hash of the question's content (what is asked, not how it is phrased), so that no held-out
+content was trained on in other words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
-
-from msgspec import Struct
+from typing import Any
 
 from flywheel.errors import TaskSourceError
 from flywheel.records import Complexity, Message
-from flywheel.tasks.source import BenchmarkTask, ExpectedCall, Split, Tool
+from flywheel.tasks.source import BenchmarkTask, ExpectedCall, Tool
 from flywheel.tasks.splits import split_of
 
-NUMBERS = range(10)
-PLACES = (
-    *("Rome", "Oslo", "Lima", "Cairo", "Delhi", "Paris", "Quito", "Tunis", "Seoul", "Minsk"),
-    *("Perth", "Kyoto", "Turin", "Basel", "Porto", "Izmir", "Hanoi", "Accra", "Dakar", "Riga"),
-)
-OPENINGS = ("", "Please: ", "Quick, ", "Tell me, ")
-ADD = ("{a} plus {b}?", "add {a} and {b}.", "the sum of {a} and {b}?")
-MULTIPLY = ("{a} times {b}?", "multiply {a} by {b}.", "the product of {a} and {b}?")
-FEET = ("{a} feet in meters?", "convert {a} feet.", "how long are {a} feet?", "change {a} feet to meters.")
-POUNDS = ("{a} pounds in kilograms?", "convert {a} pounds.", "how heavy are {a} pounds?", "change {a} pounds to kilos.")
-WEATHER = ("the weather in {place}?", "is it raining in {place}?", "how warm is {place}?", "forecast for {place}.")
+DIGITS = range(10)
+UNITS = ("meters", "feet", "miles", "yards")
+ITEMS = ("apples", "pears", "plums", "nuts", "eggs", "rolls", "cups", "pens", "lamps", "books")
 
 
-def _tool(name: str, description: str, **arguments: str) -> Tool:
-    properties = {argument: {"type": kind} for argument, kind in arguments.items()}
-    return Tool(
-        name=name,
-        description=description,
-        parameters={"type": "dict", "properties": properties, "required": list(arguments)},
-    )
+def _tool(name: str, description: str, **parameters: str) -> Tool:
+    properties = {parameter: {"type": kind} for parameter, kind in parameters.items()}
+    schema = {"type": "object", "properties": properties, "required": list(parameters)}
+    return Tool(name=name, description=description, parameters=schema)
 
 
 TOOLS = (
-    _tool("add", "Adds two numbers.", a="integer", b="integer"),
-    _tool("multiply", "Multiplies two numbers.", a="integer", b="integer"),
-    _tool("to_meters", "Converts feet.", feet="integer"),
-    _tool("to_kilograms", "Converts pounds.", pounds="integer"),
-    _tool("weather", "Says the weather.", place="string"),
+    _tool("add", "Adds", a="integer", b="integer"),
+    _tool("multiply", "Multiplies", a="integer", b="integer"),
+    _tool("convert", "Converts", value="integer", source="string", target="string"),
+    _tool("price", "Price", count="integer", item="string"),
+    _tool("stock", "Stock", item="string", day="integer"),
 )
-
-
-class Made(Struct, frozen=True):
-    """A question as it opens and what it asks, with the call that answers it."""
-
-    opening: str
-    content: str
-    function: str
-    arguments: dict[str, int | str]
+_PHRASES = {
+    "add": ("What is {a} plus {b}?", "Add {a} and {b}.", "Sum of {a} and {b}?"),
+    "multiply": ("What is {a} times {b}?", "Multiply {a} and {b}.", "Product of {a} and {b}?"),
+    "convert": ("Convert {value} {source} to {target}.", "How many {target} are {value} {source}?"),
+    "price": ("What do {count} {item} cost?", "Price of {count} {item}?"),
+    "stock": ("How many {item} are left on day {day}?", "Stock of {item} on day {day}?"),
+}
+TASK_TYPES = {
+    "synthetic-add": ("add", "multiply"),
+    "synthetic-convert": ("convert",),
+    "synthetic-lookup": ("price", "stock"),
+}
 
 
 class SyntheticSource:
-    """The tasks, in a stable order, without chance."""
+    """The enumerated tasks; the category of each is its task type."""
 
     name = "synthetic"
 
     def __init__(self, *, categories: Sequence[str], heldout_fraction: float, validation_fraction: float) -> None:
-        """Take the tasks of some categories, which are also the task types.
-
-        Raises:
-            TaskSourceError: a category is unknown.
-        """
-        unknown = sorted(set(categories) - set(FAMILIES))
+        unknown = sorted(set(categories) - set(TASK_TYPES))
         if unknown:
-            raise TaskSourceError(f"no such task category: {', '.join(unknown)}; there are {', '.join(FAMILIES)}")
+            raise TaskSourceError(f"no such task category: {', '.join(unknown)}; there are {', '.join(TASK_TYPES)}")
         self.categories = tuple(categories)
         self.heldout_fraction = heldout_fraction
         self.validation_fraction = validation_fraction
 
     def tasks(self) -> Sequence[BenchmarkTask]:
-        """All tasks, category by category."""
+        """All tasks, type by type."""
         return self._tasks
 
     def by_id(self, task_id: str) -> BenchmarkTask:
-        """The task of this id, for example ``synthetic:add-12``.
+        """The task of this id, for example ``synthetic:add-3-4-0``.
 
         Raises:
             KeyError: there is none.
@@ -88,61 +75,44 @@ class SyntheticSource:
 
     @cached_property
     def _tasks(self) -> tuple[BenchmarkTask, ...]:
-        return tuple(
-            self._task(category, number, made)
-            for category in self.categories
-            for number, made in enumerate(FAMILIES[category]())
-        )
+        return tuple(self._of_types())
 
     @cached_property
     def _by_id(self) -> Mapping[str, BenchmarkTask]:
         return {task.id: task for task in self._tasks}
 
-    def _task(self, category: str, number: int, made: Made) -> BenchmarkTask:
+    def _of_types(self) -> Iterator[BenchmarkTask]:
+        for category in self.categories:
+            for function in TASK_TYPES[category]:
+                for arguments in _argument_values(function):
+                    for number, phrase in enumerate(_PHRASES[function]):
+                        yield self._task(category, function, arguments, number, phrase)
+
+    def _task(
+        self, category: str, function: str, arguments: Mapping[str, Any], number: int, phrase: str
+    ) -> BenchmarkTask:
+        content = "-".join([function, *map(str, arguments.values())])
         return BenchmarkTask(
-            id=f"{self.name}:{category.removeprefix('synthetic-')}-{number}",
+            id=f"{self.name}:{content}-{number}",
             task_type=category,
             category=category,
-            complexity=Complexity.STANDARD,
-            question=(Message(role="user", content=made.opening + made.content),),
+            complexity=Complexity.TRIVIAL,
+            question=(Message(role="user", content=phrase.format(**arguments)),),
             tools=TOOLS,
-            expected=(
-                ExpectedCall(name=made.function, arguments={name: (value,) for name, value in made.arguments.items()}),
-            ),
-            split=split_of(  # of the content alone: no way of opening the question moves it to another split
-                made.content,
-                heldout_fraction=self.heldout_fraction,
-                validation_fraction=self.validation_fraction,
+            expected=(ExpectedCall(name=function, arguments={key: (value,) for key, value in arguments.items()}),),
+            split=split_of(
+                content, heldout_fraction=self.heldout_fraction, validation_fraction=self.validation_fraction
             ),
         )
 
 
-def additions() -> Iterator[Made]:
-    """Sums and products of two digits."""
-    for opening, (function, phrasings), a, b in product(
-        OPENINGS, (("add", ADD), ("multiply", MULTIPLY)), NUMBERS, NUMBERS
-    ):
-        content = phrasings[(a + b + len(opening)) % len(phrasings)].format(a=a, b=b)
-        yield Made(opening, content, function, {"a": a, "b": b})
-
-
-def conversions() -> Iterator[Made]:
-    """Feet and pounds of one digit."""
-    for opening, (function, unit, phrasings), a in product(
-        OPENINGS, (("to_meters", "feet", FEET), ("to_kilograms", "pounds", POUNDS)), NUMBERS
-    ):
-        for phrasing in phrasings:
-            yield Made(opening, phrasing.format(a=a), function, {unit: a})
-
-
-def lookups() -> Iterator[Made]:
-    """The weather of twenty places."""
-    for opening, place, phrasing in product(OPENINGS, PLACES, WEATHER):
-        yield Made(opening, phrasing.format(place=place), "weather", {"place": place})
-
-
-FAMILIES = {
-    "synthetic-add": additions,
-    "synthetic-convert": conversions,
-    "synthetic-lookup": lookups,
-}
+def _argument_values(function: str) -> Iterator[dict[str, Any]]:
+    if function in {"add", "multiply"}:
+        yield from ({"a": a, "b": b} for a, b in product(DIGITS, DIGITS))
+    elif function == "convert":
+        pairs = ((source, target) for source, target in product(UNITS, UNITS) if source != target)
+        yield from ({"value": v, "source": s, "target": t} for (s, t), v in product(pairs, DIGITS))
+    elif function == "price":
+        yield from ({"count": count, "item": item} for item, count in product(ITEMS, DIGITS))
+    else:
+        yield from ({"item": item, "day": day} for item, day in product(ITEMS, DIGITS))

@@ -81,9 +81,7 @@ def _prefill(
     return _next_logits(model, tokens, cache, mask), cache, mask
 
 
-def _next_logits(
-    model: PreTrainedModel, tokens: torch.Tensor, cache: DynamicCache, mask: torch.Tensor
-) -> torch.Tensor:
+def _next_logits(model: PreTrainedModel, tokens: torch.Tensor, cache: DynamicCache, mask: torch.Tensor) -> torch.Tensor:
     """Logits (rows, vocabulary) after ``tokens`` (rows, new); positions count unmasked tokens only."""
     positions = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
     output = model(

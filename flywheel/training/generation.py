@@ -83,9 +83,7 @@ class Generator:
 def tokenize_prompt(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
     """Token ids of a conversation up to where the assistant begins to answer."""
     return list(
-        tokenizer.apply_chat_template(
-            chat(messages), add_generation_prompt=True, tokenize=True, return_dict=False
-        )
+        tokenizer.apply_chat_template(chat(messages), add_generation_prompt=True, tokenize=True, return_dict=False)
     )
 
 

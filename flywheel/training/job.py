@@ -30,16 +30,19 @@ from flywheel.settings import (
 PROGRESS_FILE = "progress.json"
 RESULT_FILE = "result.json"
 MODEL_FOLDER = "model"
+ANSWERS_FILE = "answers.jsonl"
 
 
 class Job(Section):
     """What every job knows.
 
     Attributes:
+        stage: which job it is; also the name of its folder and of its progress.
         output_dir: folder for everything the job writes.
         tasks: where tasks come from; the split of each is checked again here.
     """
 
+    stage: Literal["sft", "grpo", "evaluation"]
     output_dir: Path
     tasks: TasksSettings
     model: ModelSettings

@@ -14,7 +14,7 @@ from flywheel.settings import TrainerSettings
 
 def score_labels_only() -> None:
     """Make TRL's loss apply the head where labels are. The name is private: TRL is pinned and a test looks for it."""
-    trl.trainer.utils._use_triton = lambda device: True  # noqa: SLF001
+    trl.trainer.utils._use_triton = lambda _: True
 
 
 def use_cpu(trainer: TrainerSettings) -> bool:
@@ -22,8 +22,6 @@ def use_cpu(trainer: TrainerSettings) -> bool:
     import torch
 
     return trainer.device == "cpu" or (trainer.device == "auto" and not torch.cuda.is_available())
-
-
 
 
 def tracker() -> str:

@@ -1,0 +1,245 @@
+"""Several models answer the same tasks of one split: ``python -m flywheel.training.evaluation JOB.json``.
+
+Each answers greedily and sampled at temperature 1: the greedy answer is what an agent gives, the sampled one shows
+the policy that GRPO optimizes. Categories that are not trained on are answered greedily and reported apart.
+Every answer goes to ``answers.jsonl``, the figures to the result file.
+"""
+
+import hashlib
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from flywheel.arbiter.evaluation.function_calls import check
+from flywheel.arbiter.evaluation.rubric import overall_score
+from flywheel.errors import TrainingError
+from flywheel.settings import EvaluationSettings, TasksSettings
+from flywheel.tasks.catalog import source_of
+from flywheel.tasks.prompt import prompt_messages
+from flywheel.tasks.source import BenchmarkTask
+from flywheel.training.generation import Generator
+from flywheel.training.intervals import mean_interval, paired_difference, wilson
+from flywheel.training.job import (
+    ANSWERS_FILE,
+    EvaluatedModel,
+    EvaluationJob,
+    Reporter,
+    Stopwatch,
+    peak_memory_gib,
+    reporting,
+    write_result,
+)
+from flywheel.training.rewards import answer_scores
+
+Mode = Literal["greedy", "sampled"]
+TEMPERATURES: dict[Mode, float] = {"greedy": 0.0, "sampled": 1.0}
+
+
+class EvaluatedAnswer(Struct, frozen=True, kw_only=True):
+    """One answer with its figures. ``trained`` is false for categories that are only reported."""
+
+    label: str
+    mode: Mode
+    task_id: str
+    task_type: str
+    trained: bool
+    exact: bool
+    reward: float
+    format: float
+    tool: float
+    output_tokens: int
+    text: str
+
+
+def evaluate(job: EvaluationJob, reporter: Reporter) -> dict[str, Any]:
+    """Let the models answer, and sum up.
+
+    Raises:
+        TrainingError: the split has no tasks to answer.
+    """
+    stopwatch = Stopwatch()
+    trained, reported = chosen_tasks(source_of(job.tasks).tasks(), job)
+    if not trained:
+        raise TrainingError(f"there are no {job.split} tasks in {', '.join(job.tasks.training_categories)}")
+    per_model = len(trained) * (1 + job.recipe.samples) + len(reported)
+    answers: list[EvaluatedAnswer] = []
+    for number, model in enumerate(job.models):
+        runner = ModelRunner(job, model, reporter, done_before=number * per_model, total=len(job.models) * per_model)
+        answers += runner.answers(trained, "greedy", samples=1, trained=True)
+        answers += runner.answers(trained, "sampled", samples=job.recipe.samples, trained=True)
+        answers += runner.answers(reported, "greedy", samples=1, trained=False)
+    (job.output_dir / ANSWERS_FILE).write_bytes(msgspec.json.Encoder().encode_lines(answers))
+    return {
+        "stage": job.stage,
+        "split": job.split,
+        "tasks": len(trained),
+        "models": {model.label: figures_of(answers, model.label, job.recipe) for model in job.models},
+        "differences": differences(answers, [model.label for model in job.models], job.recipe),
+        "seconds": stopwatch.seconds,
+    }
+
+
+def chosen_tasks(
+    tasks: Sequence[BenchmarkTask], job: EvaluationJob
+) -> tuple[tuple[BenchmarkTask, ...], tuple[BenchmarkTask, ...]]:
+    """The split's tasks to answer: of the trained categories, and a few of each other one. By hash: stable, mixed."""
+    limit = job.recipe.heldout_tasks if job.split == "heldout" else job.recipe.validation_tasks
+    mixed = sorted(
+        (task for task in tasks if task.split.value == job.split),
+        key=lambda task: hashlib.sha1(task.id.encode()).digest(),
+    )
+    trained = [task for task in mixed if task.category in job.tasks.training_categories]
+    reported = [
+        task
+        for category in other_categories(job.tasks)
+        for task in [task for task in mixed if task.category == category][: job.recipe.reported_tasks]
+    ]
+    return tuple(trained[:limit]), tuple(reported)
+
+
+def other_categories(tasks: TasksSettings) -> tuple[str, ...]:
+    """Categories that are reported but not trained on."""
+    return tuple(category for category in tasks.categories if category not in tasks.training_categories)
+
+
+class ModelRunner:
+    """One loaded model that answers tasks and reports how far it is."""
+
+    def __init__(
+        self, job: EvaluationJob, model: EvaluatedModel, reporter: Reporter, *, done_before: int, total: int
+    ) -> None:
+        self.job = job
+        self.model = model
+        self.reporter = reporter
+        self.done = done_before
+        self.total = total
+        self.generator = Generator(model.model_dir)
+
+    def answers(
+        self, tasks: Sequence[BenchmarkTask], mode: Mode, *, samples: int, trained: bool
+    ) -> Iterator[EvaluatedAnswer]:
+        """Answer each task ``samples`` times."""
+        asked = [task for task in tasks for _ in range(samples)]
+        start = self.done
+        generations = self.generator.generate(
+            [prompt_messages(task, self.model.prompt) for task in asked],
+            max_new_tokens=self.job.model.max_new_tokens,
+            temperature=TEMPERATURES[mode],
+            seed=self.job.recipe.seed,
+            batch_size=self.job.model.generation_batch,
+            on_progress=lambda done, _: self._report(start + done, mode),
+        )
+        for task, generation in zip(asked, generations, strict=True):
+            scores = answer_scores(
+                task, generation.text, tokens_used=generation.prompt_tokens + generation.output_tokens
+            )
+            yield EvaluatedAnswer(
+                label=self.model.label,
+                mode=mode,
+                task_id=task.id,
+                task_type=task.task_type,
+                trained=trained,
+                exact=check(task.expected, task.tools, generation.text).exact,
+                reward=overall_score(task.task_type, scores),
+                format=scores.format,
+                tool=scores.tool,
+                output_tokens=generation.output_tokens,
+                text=generation.text,
+            )
+
+    def _report(self, done: int, mode: Mode) -> None:
+        self.done = done
+        self.reporter.progress(done, self.total, f"{self.model.label}, {mode} answers")
+
+
+def figures_of(answers: Sequence[EvaluatedAnswer], label: str, recipe: EvaluationSettings) -> dict[str, Any]:
+    """A model's figures: greedy and sampled, by task type, and the categories that are only reported."""
+    own = [answer for answer in answers if answer.label == label]
+    trained = [answer for answer in own if answer.trained]
+    types = sorted({answer.task_type for answer in trained})
+    figures: dict[str, Any] = {
+        mode: scores([a for a in trained if a.mode == mode], confidence=recipe.confidence) for mode in TEMPERATURES
+    }
+    figures["by_task_type"] = {
+        name: {
+            mode: scores([a for a in trained if a.mode == mode and a.task_type == name], confidence=recipe.confidence)
+            for mode in TEMPERATURES
+        }
+        for name in types
+    }
+    figures["not_trained_on"] = {
+        name: scores([a for a in own if not a.trained and a.task_type == name], confidence=recipe.confidence)
+        for name in sorted({a.task_type for a in own if not a.trained})
+    }
+    return figures
+
+
+def scores(answers: Sequence[EvaluatedAnswer], *, confidence: float) -> dict[str, float]:
+    """Exact accuracy with Wilson's interval, reward with the interval of its mean over tasks.
+
+    Several answers to one task are averaged first: they are not independent, so the tasks are what is counted.
+    """
+    exact = list(by_task(answers, "exact").values())
+    reward = list(by_task(answers, "reward").values())
+    accuracy = wilson(sum(exact), len(exact), confidence=confidence)
+    mean = mean_interval(reward, confidence=confidence) if len(reward) > 1 else None
+    return {
+        "exact": accuracy.value,
+        "low": accuracy.low,
+        "high": accuracy.high,
+        "reward": fmean(reward),
+        "reward_low": mean.low if mean else 0.0,
+        "reward_high": mean.high if mean else 1.0,
+        "format": fmean(answer.format for answer in answers),
+        "output_tokens": fmean(answer.output_tokens for answer in answers),
+        "tasks": len(exact),
+        "answers": len(answers),
+    }
+
+
+def differences(
+    answers: Sequence[EvaluatedAnswer], labels: Sequence[str], recipe: EvaluationSettings
+) -> list[dict[str, Any]]:
+    """Each model against the one before it in the job: paired by task, greedy and sampled, exact and reward."""
+    found = []
+    for before, after in pairwise(labels):
+        for mode in TEMPERATURES:
+            for figure in ("exact", "reward"):
+                first, second = (
+                    by_task((a for a in answers if a.label == label and a.mode == mode and a.trained), figure)
+                    for label in (before, after)
+                )
+                interval = paired_difference(
+                    list(first.values()), [second[task] for task in first], confidence=recipe.confidence
+                )
+                found.append(
+                    {"from": before, "to": after, "mode": mode, "figure": figure, **msgspec.structs.asdict(interval)}
+                )
+    return found
+
+
+def by_task(answers: Iterable[EvaluatedAnswer], figure: str) -> dict[str, float]:
+    """The mean of a figure over each task's answers."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for answer in answers:
+        values[answer.task_id].append(float(getattr(answer, figure)))
+    return {task_id: fmean(of_task) for task_id, of_task in values.items()}
+
+
+def main(path: Path) -> None:
+    """Run the job of this file."""
+    job = EvaluationJob.read(path)
+    with reporting(job, stage=job.stage) as reporter:
+        result = evaluate(job, reporter)
+        write_result(job.output_dir, result | {"peak_memory_gib": peak_memory_gib()})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
