@@ -1,10 +1,10 @@
 """Training batches: immutable sets of points, and what the pool still lacks for the next one (SPEC section 6)."""
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -15,11 +15,13 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from flywheel.errors import PoolError
+from flywheel.pool.batch_copies import copied_points, copy_points
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Choice, Offer, choose
 from flywheel.settings import BatchSettings, PhaseThreshold
 
+BATCH_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 Phase = Literal["sft", "grpo"]
 PHASES: tuple[Phase, ...] = ("sft", "grpo")
 OFFER_COLUMNS = (
@@ -44,12 +46,16 @@ class PhaseReadiness(Struct, frozen=True, kw_only=True):
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """What is there for a batch. ``privacy_violations`` counts open ones, ``clean_fraction`` is of all lines judged."""
+    """What is there for a batch. ``clean_fraction`` is of all lines judged.
+
+    ``privacy_violations`` counts open ones, ``unverified_days`` days with points that await their privacy check.
+    """
 
     sft: PhaseReadiness
     grpo: PhaseReadiness
     clean_fraction: float
     privacy_violations: int
+    unverified_days: int
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -82,15 +88,17 @@ def readiness_of(connection: "Connection[Any]", choice: Choice) -> Readiness:
     """The numbers of a choice, and of the days behind it."""
     row = connection.execute(
         "SELECT coalesce(sum(lines_in_points), 0), coalesce(sum(lines_in_points + quarantined), 0),"
-        " coalesce(sum(privacy_violations), 0) FROM days"
+        " coalesce(sum(privacy_violations), 0),"
+        " count(*) FILTER (WHERE points > 0 AND privacy_violations IS NULL) FROM days"
     ).fetchone()
     assert row is not None
-    clean, judged, violations = (int(value) for value in row)
+    clean, judged, violations, unverified = (int(value) for value in row)
     return Readiness(
         sft=phase_readiness(choice.sft),
         grpo=phase_readiness(choice.grpo),
         clean_fraction=clean / judged if judged else 0.0,
         privacy_violations=violations,
+        unverified_days=unverified,
     )
 
 
@@ -113,6 +121,8 @@ def missing(ready: Readiness, criteria: BatchSettings) -> tuple[str, ...]:
         lacking.append(f"{ready.clean_fraction:.1%} of the lines are clean, {criteria.clean_fraction:.0%} needed")
     if ready.privacy_violations:
         lacking.append(f"{ready.privacy_violations:,} privacy violations are open, none allowed")
+    if ready.unverified_days:
+        lacking.append(f"the privacy check of {ready.unverified_days:,} days with points has not run")
     return tuple(lacking)
 
 
@@ -127,11 +137,13 @@ def missing_for(name: str, ready: PhaseReadiness, threshold: PhaseThreshold) -> 
 
 
 def make_batch(pool: BenchmarkPool, batch_id: str, *, now: datetime) -> Batch:
-    """Make a batch and mark its points; a batch that exists is returned as it is.
+    """Make a batch: copy its points, mark them, enter it into the ledger. One that exists is returned as it is.
 
     Raises:
-        PoolError: the pool lacks what the profile's thresholds ask for; the message says what.
+        PoolError: the id cannot be one, or the pool lacks what the profile's thresholds ask for; the message says what.
     """
+    if not BATCH_ID.fullmatch(batch_id):
+        raise PoolError(f"{batch_id!r} cannot name a batch; use up to 100 letters, digits, dots, dashes, underscores")
     with pool.exclusive("batches") as connection:
         stored = stored_batch(connection, batch_id)
         if stored is not None:
@@ -140,13 +152,14 @@ def make_batch(pool: BenchmarkPool, batch_id: str, *, now: datetime) -> Batch:
         lacking = missing(readiness_of(connection, choice), pool.settings.batch)
         if lacking:
             raise PoolError(f"batch {batch_id} cannot be made yet: {'; '.join(lacking)}")
-        batch = batch_of(batch_id, choice, criteria=criteria_of(pool), now=now)
+        digest = copy_points(pool, batch_id, choice)
+        batch = batch_of(batch_id, choice, criteria=criteria_of(pool), digest=digest, now=now)
         store(connection, batch, choice)
         return batch
 
 
 def criteria_of(pool: BenchmarkPool) -> dict[str, Any]:
-    """What decided the choice: the settings, and the version of the lake they were applied to."""
+    """What decided the choice: the settings, and the version of the warm tier they were applied to."""
     settings: dict[str, Any] = pool.settings.batch.model_dump(mode="json")
     return {**settings, "profile": pool.settings.profile, "lake_version": pool.lake.version(WARM)}
 
@@ -172,13 +185,13 @@ def offers_since(pool: BenchmarkPool, oldest: datetime) -> Iterator[Offer]:
                 yield Offer(source_task=source_task, **row)
 
 
-def batch_of(batch_id: str, choice: Choice, *, criteria: dict[str, Any], now: datetime) -> Batch:
+def batch_of(batch_id: str, choice: Choice, *, criteria: dict[str, Any], digest: str, now: datetime) -> Batch:
     """The batch's description."""
     both = [*choice.sft, *choice.grpo]
     instants = [offer.timestamp for offer in both]
     return Batch(
         id=batch_id,
-        digest=digest_of(choice),
+        digest=digest,
         created_at=now,
         first_at=min(instants),
         last_at=max(instants),
@@ -195,15 +208,6 @@ def score_statistics(offers: Sequence[Offer]) -> dict[str, float]:
     """Mean, least and greatest overall score."""
     scores = [offer.overall_score for offer in offers]
     return {"mean": fmean(scores), "min": min(scores), "max": max(scores)}
-
-
-def digest_of(choice: Choice) -> str:
-    """Digest of the points' ids by phase and order: equal digests, equal training data."""
-    digest = blake2b(digest_size=16)
-    for phase, offers in (("sft", choice.sft), ("grpo", choice.grpo)):
-        for offer in offers:
-            digest.update(f"{phase}:{offer.id}\n".encode())
-    return digest.hexdigest()
 
 
 def store(connection: "Connection[Any]", batch: Batch, choice: Choice) -> None:
@@ -297,41 +301,20 @@ def batch_overlap(pool: BenchmarkPool, batch_id: str) -> tuple[str, ...]:
 def export_batch(pool: BenchmarkPool, batch_id: str, folder: Path) -> Path:
     """Write a batch for the trainers: ``sft.jsonl``, ``grpo.jsonl`` (a point in wire JSON a line), ``manifest.json``.
 
-    The points are read as the lake held them when the batch was made, so that a day that ran again since then does
-    not change it.
-
     Raises:
-        PoolError: there is no such batch, or the lake no longer holds all of its points.
+        PoolError: there is no such batch, or its points are not those it was made of.
     """
     members = batch_members(pool, batch_id)
     with pool.transaction() as connection:
         batch = stored_batch(connection, batch_id)
     assert batch is not None
-    payloads = payloads_of(pool, members, version=int(batch.criteria["lake_version"]))
+    rows = copied_points(pool, batch_id, digest=batch.digest)
     folder.mkdir(parents=True, exist_ok=True)
     for phase in PHASES:
-        lines = (payloads[member.point_id] for member in members if member.phase == phase)
+        lines = (row["payload"] for row in rows if row["phase"] == phase)
         (folder / f"{phase}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "manifest.json").write_text(manifest(batch, members), encoding="utf-8")
     return folder
-
-
-def payloads_of(pool: BenchmarkPool, members: Iterable[Member], *, version: int) -> dict[str, str]:
-    """Wire JSON of each point, by id."""
-    wanted = {member.point_id: member.day for member in members}
-    partitions = sorted(set(wanted.values()))
-    found = {
-        row["id"]: row["payload"]
-        for rows in pool.lake.read(WARM, columns=("id", "payload"), partitions=partitions, version=version)
-        for row in rows.to_pylist()
-        if row["id"] in wanted
-    }
-    if len(found) < len(wanted):
-        raise PoolError(
-            f"{len(wanted) - len(found):,} of {len(wanted):,} points of the batch are no longer in the lake "
-            f"(version {version} of {WARM}); they were erased or have aged out, and the batch cannot be exported"
-        )
-    return found
 
 
 def manifest(batch: Batch, members: Sequence[Member]) -> str:

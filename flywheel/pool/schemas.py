@@ -17,6 +17,7 @@ VALIDATED = "validated_data_points"
 ANONYMIZED = "anonymized_data_points"
 WARM = "data_points"
 COLD = "aggregates"
+BATCHES = "training_batches"
 
 # name: (type as the lake has it, what it is)
 POINT_COLUMNS: dict[str, tuple[str, str]] = {
@@ -47,6 +48,14 @@ AGGREGATE_COLUMNS: dict[str, tuple[str, str]] = {
     "mean_quality": ("double", "mean overall score, 0–1"),
     "mean_latency_ms": ("double", "milliseconds"),
     "tokens": ("int64", "tokens in and out, summed"),
+}
+BATCH_COLUMNS: dict[str, tuple[str, str]] = {
+    "batch_id": ("string", "the partition"),
+    "phase": ("string", "sft or grpo"),
+    "position": ("int64", "place within the phase, from 0"),
+    "id": ("string", "of the point"),
+    "day": ("date", "the point's partition in the pool"),
+    "payload": ("string", "the whole point as wire JSON, as it was when the batch was made"),
 }
 STATISTICS_COLUMNS: dict[str, tuple[str, str]] = {
     "hour": ("timestamp", "start of the hour, UTC"),

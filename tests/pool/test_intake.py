@@ -10,7 +10,7 @@ from flywheel.pool import intake
 from flywheel.pool.intake import index_segments, stale_days
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import collect_day, plan_day, read_day
-from tests.pool.logs import NOON, evaluation, execution, routing, task_logs, write_segment
+from tests.pool.logs import NOON, Log, evaluation, execution, routing, task_logs, write_segment
 
 DAY = date(2026, 3, 2)
 NEXT_DAY = date(2026, 3, 3)
@@ -66,7 +66,7 @@ def test_a_line_without_task_or_time_belongs_to_the_day_its_segment_was_written(
 def test_every_line_is_in_exactly_one_day(pool: BenchmarkPool) -> None:
     for number in range(6):
         at = NOON + timedelta(hours=5 * number)
-        logs = [*task_logs(f"t{number}", at=at), *task_logs("again", at=at), b"broken"]
+        logs: list[Log | bytes] = [*task_logs(f"t{number}", at=at), *task_logs("again", at=at), b"broken"]
         write_segment(pool.settings, f"s{number}", logs, written_at=at)
     report = index_segments(pool, now=NOON)
     assert sum(lines_by_day(pool, *report.days).values()) == report.lines == 6 * 7

@@ -1,0 +1,158 @@
+import json
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flywheel.errors import PoolError
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
+from flywheel.pool.batches import (
+    PhaseReadiness,
+    Readiness,
+    batch_members,
+    batch_overlap,
+    export_batch,
+    list_batches,
+    make_batch,
+    missing,
+    readiness,
+)
+from flywheel.pool.intake import index_segments
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.rows import arrow_schema
+from flywheel.pool.schemas import BATCH_COLUMNS, BATCHES
+from flywheel.pool.tiers import place_warm
+from flywheel.pool.validation import validate_day
+from flywheel.records import decode_point
+from flywheel.settings import BatchSettings, PhaseThreshold, Settings
+from tests.pool.logs import NOON, Log, task_logs, write_segment
+
+DAY = date(2026, 3, 2)
+LATER = NOON + timedelta(days=1)
+CRITERIA = BatchSettings(
+    sft=PhaseThreshold(points=6, quality=0.8, max_age_days=90, task_types=2),
+    grpo=PhaseThreshold(points=4, quality=0.5, max_age_days=90, task_types=1),
+    max_sft_points=6,
+    max_grpo_points=5,
+)
+
+
+@pytest.fixture
+def pool(settings: Settings) -> BenchmarkPool:
+    return BenchmarkPool.open(settings.model_copy(update={"batch": CRITERIA}))
+
+
+def fill(pool: BenchmarkPool, name: str, logs: list[Log], *, check: bool = True) -> None:
+    write_segment(pool.settings, name, logs)
+    index_segments(pool, now=LATER)
+    validate_day(pool, DAY, now=LATER)
+    anonymize_day(pool, DAY)
+    if check:
+        find_violations(pool, DAY)
+    place_warm(pool, DAY, now=LATER)
+
+
+def some_tasks(count: int, *, prefix: str = "t") -> list[Log]:
+    logs: list[Log] = []
+    for number in range(count):
+        at = NOON + timedelta(minutes=number)
+        task_type = "research" if number % 3 == 0 else "tool-calling"
+        worked: dict[str, Any] = {} if number % 4 else {"success": False, "overallScore": 0.3}
+        logs += task_logs(f"{prefix}{number}", at=at, taskType=task_type, **worked)
+    return logs
+
+
+def test_what_is_missing_is_said_in_numbers(pool: BenchmarkPool) -> None:
+    fill(pool, "a", some_tasks(4), check=False)
+    assert missing(readiness(pool, now=LATER), CRITERIA) == (
+        "3 of 6 new points with quality ≥ 0.8 for SFT",
+        "1 of 4 new points with quality ≥ 0.5 for GRPO",
+        "the privacy check of 1 days with points has not run",
+    )
+    with pytest.raises(PoolError, match="batch b1 cannot be made yet: 3 of 6 new points"):
+        make_batch(pool, "b1", now=LATER)
+
+
+def test_nothing_is_missing_when_every_threshold_is_met() -> None:
+    phase = PhaseReadiness(points=10, task_types=3, agents=1)
+    ready = Readiness(sft=phase, grpo=phase, clean_fraction=0.95, privacy_violations=0, unverified_days=0)
+    assert missing(ready, CRITERIA) == ()
+
+
+def test_an_empty_pool_lacks_everything(pool: BenchmarkPool) -> None:
+    assert missing(readiness(pool, now=LATER), CRITERIA)[0] == "0 of 6 new points with quality ≥ 0.8 for SFT"
+
+
+def test_the_phases_of_a_batch_share_no_task_and_keep_to_their_criteria(pool: BenchmarkPool, tmp_path: Path) -> None:
+    fill(pool, "a", some_tasks(20))
+    batch = make_batch(pool, "b1", now=LATER)
+    folder = export_batch(pool, "b1", tmp_path / "batch")
+    sft, grpo = (
+        [decode_point(line) for line in (folder / f"{phase}.jsonl").read_bytes().splitlines()]
+        for phase in ("sft", "grpo")
+    )
+    assert (len(sft), len(grpo), batch.size) == (6, 5, 11)
+    assert all(point.execution.success and point.evaluation.overall_score >= 0.8 for point in sft)
+    assert any(not point.execution.success for point in grpo)
+    assert not {point.task.source for point in sft} & {point.task.source for point in grpo}
+    assert batch_overlap(pool, "b1") == ()
+    assert all(len(point.tenant_id) == 64 for point in (*sft, *grpo))
+
+
+def test_the_manifest_names_what_trained_which_batch(pool: BenchmarkPool, tmp_path: Path) -> None:
+    fill(pool, "a", some_tasks(20))
+    batch = make_batch(pool, "b1", now=LATER)
+    manifest = json.loads((export_batch(pool, "b1", tmp_path) / "manifest.json").read_text())
+    members = batch_members(pool, "b1")
+    assert manifest["digest"] == batch.digest
+    assert manifest["point_ids"]["sft"] == [member.point_id for member in members if member.phase == "sft"]
+    assert list_batches(pool) == (batch,)
+
+
+def test_the_same_id_returns_the_same_batch_though_the_pool_grew(pool: BenchmarkPool) -> None:
+    fill(pool, "a", some_tasks(20))
+    first = make_batch(pool, "b1", now=LATER)
+    fill(pool, "b", some_tasks(20, prefix="new"))
+    assert make_batch(pool, "b1", now=LATER + timedelta(days=1)) == first
+
+
+def test_a_batch_outlives_the_days_it_was_made_of(pool: BenchmarkPool, tmp_path: Path) -> None:
+    fill(pool, "a", some_tasks(20))
+    make_batch(pool, "b1", now=LATER)
+    before = export_batch(pool, "b1", tmp_path / "before")
+    fill(pool, "b", some_tasks(20)[:30:3] + some_tasks(3, prefix="new"))
+    place_warm(pool, DAY, now=NOON + timedelta(days=200))
+    after = export_batch(pool, "b1", tmp_path / "after")
+    for name in ("sft.jsonl", "grpo.jsonl", "manifest.json"):
+        assert (before / name).read_bytes() == (after / name).read_bytes()
+
+
+def test_a_point_serves_a_phase_once(pool: BenchmarkPool) -> None:
+    fill(pool, "a", some_tasks(20))
+    make_batch(pool, "b1", now=LATER)
+    used = {(member.phase, member.point_id) for member in batch_members(pool, "b1")}
+    fill(pool, "b", some_tasks(20, prefix="new"))
+    make_batch(pool, "b2", now=LATER)
+    assert not used & {(member.phase, member.point_id) for member in batch_members(pool, "b2")}
+
+
+def test_points_that_were_changed_are_not_exported(pool: BenchmarkPool, tmp_path: Path) -> None:
+    fill(pool, "a", some_tasks(20))
+    make_batch(pool, "b1", now=LATER)
+    pool.replace(BATCHES, "b1", [], schema=arrow_schema(BATCH_COLUMNS), key="batch_id")
+    with pytest.raises(PoolError, match="0 points of batch b1"):
+        export_batch(pool, "b1", tmp_path)
+
+
+def test_an_id_that_could_leave_its_partition_is_refused(pool: BenchmarkPool) -> None:
+    with pytest.raises(PoolError, match="cannot name a batch"):
+        make_batch(pool, "b1' OR '1'='1", now=LATER)
+
+
+def test_a_failed_read_is_not_taken_for_an_empty_pool(pool: BenchmarkPool) -> None:
+    fill(pool, "a", some_tasks(4))
+    log = Path(pool.lake.table_url("data_points")) / "_delta_log" / "00000000000000000000.json"
+    log.write_text("damaged")
+    with pytest.raises(PoolError, match=r"data_points at .* cannot be read"):
+        readiness(pool, now=LATER)
