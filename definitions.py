@@ -7,7 +7,6 @@ from pool_assets.agent_statistics import agent_statistics
 from pool_assets.anonymized_data_points import anonymized_data_points, no_pii_left
 from pool_assets.cold_tier import cold_tier
 from pool_assets.hot_tier import hot_tier
-from pool_assets.partitions import days, training_batches
 from pool_assets.raw_logs import raw_logs
 from pool_assets.validated_data_points import (
     day_meets_expectations,
@@ -33,14 +32,12 @@ from training_assets.training_batch import batch_is_disjoint, training_batch
 pool_day = dg.define_asset_job(
     "pool_day",
     selection=dg.AssetSelection.groups("pool"),
-    partitions_def=days,
     executor_def=dg.in_process_executor,
     description="One day, from raw logs to tiers and statistics. Running it again replaces the day.",
 )
 training = dg.define_asset_job(
     "training",
     selection=dg.AssetSelection.groups("training"),
-    partitions_def=training_batches,
     executor_def=dg.multiprocess_executor.configured({"max_concurrent": 1}),
     description="One batch, from the pool to a candidate or to the reason why there is none.",
 )

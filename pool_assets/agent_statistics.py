@@ -3,9 +3,9 @@
 from datetime import date
 
 import dagster as dg
-from flywheel.pool.statistics import refresh_statistics
 
 from flywheel.pool.schemas import STATISTICS_COLUMNS
+from flywheel.pool.statistics import refresh_statistics
 from pool_assets.anonymized_data_points import anonymized_data_points
 from pool_assets.partitions import days
 from pool_assets.presentation import OWNERS, bar_chart, column_schema, figures

@@ -3,10 +3,10 @@
 from datetime import date
 
 import dagster as dg
-from flywheel.pool.anonymization.day import anonymize_day, find_violations
 
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.schemas import POINT_COLUMNS
-from pool_assets.partitions import days
+from pool_assets.partitions import checked_partition, days
 from pool_assets.presentation import OWNERS, TABULAR, bar_chart, column_schema, figures
 from pool_assets.validated_data_points import validated_data_points
 from resources.benchmark_pool import BenchmarkPoolResource
@@ -36,9 +36,9 @@ def anonymized_data_points(
     )
 
 
-@dg.asset_check(asset=anonymized_data_points, blocking=True, partitions_def=days)
+@dg.asset_check(asset=anonymized_data_points, blocking=True)
 def no_pii_left(context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.AssetCheckResult:
     """No personal data and no secret in any string, every tenant 64 hex digits. Holds the tiers back if not."""
     with benchmark_pool.open() as pool:
-        violations = find_violations(pool, date.fromisoformat(context.partition_key))
+        violations = find_violations(pool, date.fromisoformat(checked_partition(context)))
     return dg.AssetCheckResult(passed=not violations.count, metadata=figures(violations))

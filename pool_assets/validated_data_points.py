@@ -3,11 +3,11 @@
 from datetime import UTC, date, datetime
 
 import dagster as dg
-from flywheel.pool.validation import last_report, validate_day
 
 from flywheel.pool.expectations import expect_day
 from flywheel.pool.schemas import POINT_COLUMNS, check_rows
-from pool_assets.partitions import days
+from flywheel.pool.validation import last_report, validate_day
+from pool_assets.partitions import checked_partition, days
 from pool_assets.presentation import OWNERS, TABULAR, bar_chart, column_schema, figures
 from pool_assets.raw_logs import raw_logs
 from resources.benchmark_pool import BenchmarkPoolResource
@@ -41,22 +41,22 @@ def validated_data_points(
     )
 
 
-@dg.asset_check(asset=validated_data_points, blocking=True, partitions_def=days)
+@dg.asset_check(asset=validated_data_points, blocking=True)
 def nothing_lost(context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.AssetCheckResult:
     """Lines in = lines in points + quarantined + duplicates + waiting."""
     with benchmark_pool.open() as pool:
-        report = last_report(pool, date.fromisoformat(context.partition_key))
+        report = last_report(pool, date.fromisoformat(checked_partition(context)))
     accounted = sum(report.outcome.values())
     return dg.AssetCheckResult(
         passed=report.lines == accounted, metadata={"lines": report.lines, "accounted": accounted, **report.outcome}
     )
 
 
-@dg.asset_check(asset=validated_data_points, partitions_def=days)
+@dg.asset_check(asset=validated_data_points)
 def mostly_clean(context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.AssetCheckResult:
     """At least 95 % of the tasks that have all their logs passed the gates."""
     with benchmark_pool.open() as pool:
-        report = last_report(pool, date.fromisoformat(context.partition_key))
+        report = last_report(pool, date.fromisoformat(checked_partition(context)))
         required = pool.settings.batch.clean_fraction
     return dg.AssetCheckResult(
         passed=report.clean_fraction >= required,
@@ -65,23 +65,23 @@ def mostly_clean(context: dg.AssetCheckExecutionContext, benchmark_pool: Benchma
     )
 
 
-@dg.asset_check(asset=validated_data_points, blocking=True, partitions_def=days)
+@dg.asset_check(asset=validated_data_points, blocking=True)
 def rows_match_schema(
     context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
 ) -> dg.AssetCheckResult:
     """Every row fits the pandera schema of the table."""
     with benchmark_pool.open() as pool:
-        result = check_rows(pool, date.fromisoformat(context.partition_key))
+        result = check_rows(pool, date.fromisoformat(checked_partition(context)))
     return dg.AssetCheckResult(passed=result.passed, metadata=figures(result))
 
 
-@dg.asset_check(asset=validated_data_points, partitions_def=days)
+@dg.asset_check(asset=validated_data_points)
 def day_meets_expectations(
     context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
 ) -> dg.AssetCheckResult:
     """The Great Expectations suite of the day holds; its data docs are linked."""
     with benchmark_pool.open() as pool:
-        result = expect_day(pool, date.fromisoformat(context.partition_key))
+        result = expect_day(pool, date.fromisoformat(checked_partition(context)))
     return dg.AssetCheckResult(
         passed=result.passed,
         severity=dg.AssetCheckSeverity.WARN,

@@ -3,9 +3,9 @@
 from datetime import UTC, date, datetime
 
 import dagster as dg
-from flywheel.pool.tiers import place_warm
 
 from flywheel.pool.schemas import POINT_COLUMNS
+from flywheel.pool.tiers import place_warm
 from pool_assets.anonymized_data_points import anonymized_data_points
 from pool_assets.partitions import days
 from pool_assets.presentation import OWNERS, TABULAR, column_schema, figures

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from flywheel.pool.batches import batch_overlap, make_batch
-from pool_assets.partitions import training_batches
+from pool_assets.partitions import checked_partition, training_batches
 from pool_assets.presentation import OWNERS, bar_chart, figures
 from pool_assets.warm_tier import warm_tier
 from resources.benchmark_pool import BenchmarkPoolResource
@@ -37,11 +37,11 @@ def training_batch(
     )
 
 
-@dg.asset_check(asset=training_batch, blocking=True, partitions_def=training_batches)
+@dg.asset_check(asset=training_batch, blocking=True)
 def batch_is_disjoint(
     context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
 ) -> dg.AssetCheckResult:
     """No task is in two phases of the batch."""
     with benchmark_pool.open() as pool:
-        shared = batch_overlap(pool, context.partition_key)
+        shared = batch_overlap(pool, checked_partition(context))
     return dg.AssetCheckResult(passed=not shared, metadata={"shared_tasks": len(shared)})

@@ -1,4 +1,4 @@
-"""Alembic's entry: runs migrations in one transaction under an advisory lock, so that two processes may start at once."""
+"""Alembic's entry: migrations in one transaction under an advisory lock, so that two processes may start at once."""
 
 from alembic import context
 from sqlalchemy import create_engine, text

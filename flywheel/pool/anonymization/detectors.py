@@ -55,7 +55,7 @@ def stands_alone(text: str, start: int, end: int) -> bool:
     return not (before.isalnum() or before in {"_", ".", "-", ":", "/"} or continued)
 
 
-def starts_a_path(text: str, start: int, end: int) -> bool:
+def starts_a_path(text: str, start: int, _end: int) -> bool:
     """Whether the slash begins a path, not the path of a URL, a fraction or an alternative (``and/or``)."""
     before = text[start - 1 : start]
     return not (before.isalnum() or before in {"/", ":", ".", "_", "-", ")", "]", "<", "}"})

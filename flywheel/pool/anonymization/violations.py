@@ -14,7 +14,8 @@ TENANT = re.compile(r"[0-9a-f]{64}\Z")
 SUSPECTS: dict[str, re.Pattern[str]] = {
     "EMAIL_ADDRESS": re.compile(r"[A-Za-z0-9][\w.+-]*@[A-Za-z0-9][A-Za-z0-9-]*\.[A-Za-z]{2,}"),
     "SECRET": re.compile(
-        r"PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}|\bgh[pousr]_[A-Za-z0-9]{36}|\bsk-[A-Za-z0-9]{20,}|\bxox[bp]-\d|\beyJ[\w-]+\.eyJ"
+        r"PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}|\bgh[pousr]_[A-Za-z0-9]{36}"
+        r"|\bsk-[A-Za-z0-9]{20,}|\bxox[bp]-\d|\beyJ[\w-]+\.eyJ"
     ),
     "URL_CREDENTIALS": re.compile(r"://[^\s/:@\[\]]+:[^\s/@\[\]]+@"),
     "FILE_PATH": re.compile(r"(?:^|[\s\"'=(])(?:/home/|/Users/|[A-Za-z]:\\Users\\)\w"),

@@ -1,0 +1,116 @@
+"""One day through the real assets, by real Dagster runs: from segments to tiers."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from flywheel.pool.intake import index_segments, stale_days
+from flywheel.pool.overview import pool_counts
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.schemas import WARM
+from flywheel.settings import Settings
+from tests.pool.logs import task_logs, write_segment
+
+YESTERDAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
+DAY = str(YESTERDAY.date())
+ASSETS = {
+    "raw_logs",
+    "validated_data_points",
+    "anonymized_data_points",
+    "hot_tier",
+    "warm_tier",
+    "cold_tier",
+    "agent_statistics",
+}
+
+
+@pytest.fixture
+def pool(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[BenchmarkPool]:
+    """A pool with a day of three good tasks and a malformed line, and the environment that assets find it by."""
+    monkeypatch.setenv("FLYWHEEL_HOME", str(settings.home))
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", settings.database_url)
+    monkeypatch.setenv("FLYWHEEL_PROFILE", settings.profile)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    logs = [log for task in ("t1", "t2", "t3") for log in task_logs(task, at=YESTERDAY)]
+    write_segment(settings, "a.segment", [*logs, b'{"log": "routing", "taskId": '], written_at=YESTERDAY)
+    with BenchmarkPool.open(settings) as opened:
+        index_segments(opened, now=datetime.now(UTC))
+        yield opened
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
+
+
+def run_day(instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+    from definitions import defs
+
+    return defs.resolve_job_def("pool_day").execute_in_process(partition_key=DAY, instance=instance)
+
+
+def warm_rows(pool: BenchmarkPool) -> list[dict[str, object]]:
+    batches = pool.lake.read(WARM, columns=("id", "tenant_id", "payload"), partitions=[DAY])
+    return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: str(row["id"]))
+
+
+def test_a_day_goes_through_every_asset_and_check(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
+    result = run_day(instance)
+    assert result.success
+    made = {event.materialization.asset_key.to_user_string() for event in result.get_asset_materialization_events()}  # type: ignore[attr-defined]
+    assert made == ASSETS
+    checks = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
+    assert checks == {
+        "nothing_lost": True,
+        "rows_match_schema": True,
+        "mostly_clean": False,  # 9 of 10 lines
+        "day_meets_expectations": False,
+        "no_pii_left": True,
+    }
+    assert pool_counts(pool) == {
+        "lines": 10,
+        "lines_in_points": 9,
+        "points": 3,
+        "quarantined": 1,
+        "duplicates": 0,
+        "waiting": 0,
+    }
+    assert stale_days(pool) == ()
+
+
+def test_every_materialization_shows_its_numbers(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
+    run_day(instance)
+    for name in ASSETS:
+        event = instance.get_latest_materialization_event(dg.AssetKey(name))
+        assert event is not None
+        assert event.asset_materialization is not None
+        assert "dagster/row_count" in event.asset_materialization.metadata, name
+
+
+def test_a_backfilled_day_gives_the_same_rows(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
+    run_day(instance)
+    first = warm_rows(pool)
+    run_day(instance)
+    assert len(first) == 3
+    assert warm_rows(pool) == first
+
+
+def test_one_asset_can_be_materialized_by_itself(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
+    from definitions import defs
+
+    run_day(instance)
+    alone = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        partition_key=DAY, instance=instance, asset_selection=[dg.AssetKey("hot_tier")]
+    )
+    assert alone.success
+
+
+def test_a_day_without_logs_is_an_empty_day(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
+    from definitions import defs
+
+    empty = str((YESTERDAY - timedelta(days=3)).date())
+    result = defs.resolve_job_def("pool_day").execute_in_process(partition_key=empty, instance=instance)
+    assert result.success
