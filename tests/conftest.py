@@ -1,5 +1,6 @@
 """Fixtures that every test may use: a real PostgreSQL, and settings of an empty installation."""
 
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +17,17 @@ TEMPLATE = "flywheel_template"
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def open_folder() -> Iterator[Path]:
+    """A folder for PostgreSQL, which for root runs as another user: pytest closes its own folders to all others
+    whenever it starts, also below the feet of a server that another test run has there."""
+    with tempfile.TemporaryDirectory(prefix="flywheel-test-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(open_folder: Path) -> Iterator[str]:
     """URL of a server of this test run, with a migrated template database in it."""
-    server = EmbeddedPostgres(tmp_path_factory.mktemp("postgres") / "data")
+    server = EmbeddedPostgres(open_folder / "data")
     url = server.start()
     try:
         with psycopg.connect(url_with(url, driver=""), autocommit=True) as connection:

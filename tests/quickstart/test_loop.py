@@ -26,6 +26,7 @@ class Quickstart:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        home.mkdir(parents=True)
         self.summary = home.parent / "summary.json"
         self.output = home.parent / "output.txt"
         self.environment = {
@@ -57,8 +58,8 @@ class Quickstart:
 
 
 @pytest.mark.timeout(600)
-def test_a_loop_killed_on_the_way_ends_with_a_champion_and_counts_nothing_twice(tmp_path: Path) -> None:
-    quickstart = Quickstart(tmp_path / "home")
+def test_a_loop_killed_on_the_way_ends_with_a_champion_and_counts_nothing_twice(open_folder: Path) -> None:
+    quickstart = Quickstart(open_folder / "quickstart" / "home")
     try:
         killed = quickstart.start()
         quickstart.wait_for("tasks before ...", killed)

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from flywheel.settings import Settings
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFINITIONS = """
 import time
+import uuid
 
 import dagster as dg
 
@@ -87,9 +89,9 @@ def service_settings(home: Path) -> Settings:
 
 
 @pytest.fixture
-def service_home(tmp_path: Path) -> Iterator[Settings]:
+def service_home(open_folder: Path) -> Iterator[Settings]:
     """Settings of services that no test leaves running."""
-    settings = service_settings(tmp_path / "home")
+    settings = service_settings(open_folder / uuid.uuid4().hex[:8])
     yield settings
     shut_down(settings)
 
@@ -125,9 +127,9 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float = 60.0) -> Non
 
 
 @pytest.fixture(scope="package")
-def services(dagster_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+def services(dagster_project: Path, open_folder: Path) -> Iterator[Settings]:
     """Services that run while the tests of this package that only ask them do."""
-    settings = service_settings(tmp_path_factory.mktemp("services") / "home")
+    settings = service_settings(open_folder / "services")
     process = start_supervisor(settings, dagster_project)
     yield settings
     process.terminate()
