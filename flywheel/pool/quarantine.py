@@ -55,8 +55,8 @@ def list_quarantine(pool: BenchmarkPool, *, day: date | None = None, limit: int 
 def review(pool: BenchmarkPool, line_id: str, *, state: State, note: str, now: datetime) -> None:
     """Decide about a quarantined line. Its day becomes stale and runs again by itself.
 
-    A task all of whose lines are approved becomes a point whatever its gates say. A line that does not decode stays out:
-    approving it says that someone looked.
+    A task all of whose lines are approved becomes a point whatever its gates say. A line that does not decode stays
+    out: approving it says that someone looked.
 
     Raises:
         PoolError: there is no such line.
