@@ -1,9 +1,12 @@
 """How commands answer: a table for people, JSON for programs."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
+
+PIPE_WIDTH = 500
 
 
 def print_json(value: Any) -> None:
@@ -14,7 +17,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Aligned columns; numbers to the right."""
+    """Aligned columns; numbers to the right. In a pipe or file no cell is folded to the width of a screen."""
     from rich.console import Console
     from rich.table import Table
 
@@ -25,7 +28,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell(value) for value in row))
-    Console(soft_wrap=False).print(table)
+    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
 
 
 def print_mapping(values: Mapping[str, Any]) -> None:
