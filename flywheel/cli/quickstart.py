@@ -1,5 +1,6 @@
 """``flywheel quickstart``."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from flywheel.settings import Settings
 
 NO_CANDIDATE = 3
+LOG_WIDTH = 120
 
 
 @click.command()
@@ -36,6 +38,8 @@ def quickstart(context: click.Context, once: bool, summary: Path | None) -> None
     from flywheel.quickstart.run import run_quickstart
 
     load: Callable[[], Settings] = context.obj
-    measured = run_quickstart(load(), once=once, summary_file=summary, console=Console())
+    measured = run_quickstart(
+        load(), once=once, summary_file=summary, console=Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
+    )
     if not measured.candidate.registered:
         context.exit(NO_CANDIDATE)

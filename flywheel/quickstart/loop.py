@@ -63,8 +63,11 @@ class Loop:
         while (stage := next_stage(self._world.observe(self._ledger))) is not Stage.DONE:
             if stage is last:
                 raise ServiceError(f"stage {stage.value!r} ended and its outcome is not there; see the logs below home")
-            with self._timed(stage):
-                self._actions[stage]()
+            if stage is Stage.TRAINING:
+                self._actions[stage]()  # Dagster knows the seconds of its steps
+            else:
+                with self._timed(stage):
+                    self._actions[stage]()
             last = stage
 
     @contextmanager
@@ -116,8 +119,8 @@ class Loop:
             display=self._display,
             check=self._check,
         )
-        for step, seconds in watch.follow().seconds.items():
-            self._ledger.seconds[step] = seconds
+        self._ledger.seconds.update(watch.follow().seconds)
+        write_ledger(self._world.settings.home, self._ledger)
 
     def _approve(self) -> None:
         with self._display.stage("approval") as line:

@@ -1,6 +1,7 @@
 """``flywheel quickstart``: services, the loop over them, and what it measured."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,8 +36,10 @@ def run_quickstart(settings: Settings, *, once: bool, summary_file: Path | None,
         FlywheelError: a service or a stage fails; run it again to go on from there.
     """
     display = display_for(console)
+    started = time.monotonic()
     with services_of(settings, display) as (endpoints, check, wait):
         ledger = read_ledger(settings.home)
+        ledger.seconds.setdefault("services", time.monotonic() - started)
         with world_of(settings, endpoints) as world:
             run_loop(world, endpoints, display=display, ledger=ledger, check=check)
             summary = summarize(world, ledger, endpoints)

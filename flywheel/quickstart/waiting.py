@@ -198,9 +198,9 @@ def failure_of(run: Run | None) -> str:
 
 
 def seconds_per_step(runs: Sequence[Run]) -> dict[str, float]:
-    """Time spent in each step over these runs, in seconds."""
+    """Time spent in each step of training over these runs, in seconds; the steps of asset checks are left out."""
     seconds: dict[str, float] = {}
     for step in (step for run in runs for step in run.steps):
-        if step.started_at and step.ended_at:
+        if step.key in TRAINING_STEPS and step.started_at and step.ended_at:
             seconds[step.key] = seconds.get(step.key, 0.0) + (step.ended_at - step.started_at).total_seconds()
     return seconds
