@@ -43,7 +43,7 @@ class Wire(Struct, rename="camel", frozen=True, kw_only=True, omit_defaults=Fals
 # --- what a task says -----------------------------------------------------------------------------------------------
 
 
-class ToolCall(Wire):
+class ToolCall(Wire, frozen=True, kw_only=True):
     """One call of a tool by an agent. ``arguments`` is a JSON string: a struct would fill missing keys with null."""
 
     name: str
@@ -51,7 +51,7 @@ class ToolCall(Wire):
     id: str | None = None
 
 
-class Message(Wire):
+class Message(Wire, frozen=True, kw_only=True):
     """One message of a conversation. ``name`` starts with ``example`` for a demonstration in the prompt."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -64,7 +64,7 @@ class Message(Wire):
 # --- the three logs -------------------------------------------------------------------------------------------------
 
 
-class CandidateAgent(Wire):
+class CandidateAgent(Wire, frozen=True, kw_only=True):
     """An agent the arbiter considered, with the probability that it would have been chosen."""
 
     agent_id: Identifier
@@ -76,7 +76,7 @@ class CandidateAgent(Wire):
     propensity: Score
 
 
-class RoutingDecision(Wire, tag_field="log", tag="routing"):
+class RoutingDecision(Wire, frozen=True, kw_only=True, tag_field="log", tag="routing"):
     """Why the arbiter chose an agent for a task.
 
     ``source`` names the benchmark task this is an instance of (``bfcl:simple_python_0``), where there is one:
@@ -100,7 +100,7 @@ class RoutingDecision(Wire, tag_field="log", tag="routing"):
     user_id: str | None = None
 
 
-class ToolUse(Wire):
+class ToolUse(Wire, frozen=True, kw_only=True):
     """How one tool was used within an execution."""
 
     tool_name: str
@@ -109,7 +109,7 @@ class ToolUse(Wire):
     average_latency: Milliseconds | None = None
 
 
-class Iteration(Wire):
+class Iteration(Wire, frozen=True, kw_only=True):
     """One round of the refinement loop."""
 
     iteration: Annotated[int, Meta(ge=1)]
@@ -119,7 +119,7 @@ class Iteration(Wire):
     feedback: str | None = None
 
 
-class Execution(Wire, tag_field="log", tag="execution"):
+class Execution(Wire, frozen=True, kw_only=True, tag_field="log", tag="execution"):
     """How the agent did. Times in milliseconds; an absent ``timeToFirstAction`` is counted, not guessed."""
 
     task_id: Identifier
@@ -142,7 +142,7 @@ class Execution(Wire, tag_field="log", tag="execution"):
     tenant_id: Identifier | None = None
 
 
-class QualityGate(Wire):
+class QualityGate(Wire, frozen=True, kw_only=True):
     """The result of one gate."""
 
     name: str
@@ -152,7 +152,7 @@ class QualityGate(Wire):
     mandatory: bool
 
 
-class RubricScores(Wire):
+class RubricScores(Wire, frozen=True, kw_only=True):
     """The six terms of the rubric, each 0–1."""
 
     format: Score
@@ -163,7 +163,7 @@ class RubricScores(Wire):
     safety: Score
 
 
-class MinimalDiffMetrics(Wire):
+class MinimalDiffMetrics(Wire, frozen=True, kw_only=True):
     """How small a code change was (SPEC section 8). Absent where a task changes no code."""
 
     ast_similarity: Score
@@ -173,7 +173,7 @@ class MinimalDiffMetrics(Wire):
     reward_multiplier: Annotated[float, Meta(ge=0.1, le=1)]
 
 
-class Turn(Wire):
+class Turn(Wire, frozen=True, kw_only=True):
     """The evaluation of one turn."""
 
     turn_number: Annotated[int, Meta(ge=1)]
@@ -185,7 +185,7 @@ class Turn(Wire):
     tool_called: str | None = None
 
 
-class Evaluation(Wire, tag_field="log", tag="evaluation"):
+class Evaluation(Wire, frozen=True, kw_only=True, tag_field="log", tag="evaluation"):
     """What the evaluator found."""
 
     task_id: Identifier
@@ -202,7 +202,7 @@ class Evaluation(Wire, tag_field="log", tag="evaluation"):
     tenant_id: Identifier | None = None
 
 
-class Feedback(Wire, tag_field="log", tag="feedback"):
+class Feedback(Wire, frozen=True, kw_only=True, tag_field="log", tag="feedback"):
     """What people or systems said later."""
 
     task_id: Identifier
@@ -220,7 +220,7 @@ Log = RoutingDecision | Execution | Evaluation | Feedback
 # --- the data point -------------------------------------------------------------------------------------------------
 
 
-class Task(Wire):
+class Task(Wire, frozen=True, kw_only=True):
     """What was asked."""
 
     id: Identifier
@@ -231,7 +231,7 @@ class Task(Wire):
     source: str | None = None
 
 
-class HistoricalPerformance(Wire):
+class HistoricalPerformance(Wire, frozen=True, kw_only=True):
     """The chosen agent's record in this task type before the day of this task."""
 
     agent_success_rate: Score | None = None
@@ -239,7 +239,7 @@ class HistoricalPerformance(Wire):
     agent_task_count: Count = 0
 
 
-class Routing(Wire):
+class Routing(Wire, frozen=True, kw_only=True):
     """The routing part of a point."""
 
     selected_agent_id: Identifier
@@ -251,7 +251,7 @@ class Routing(Wire):
     historical_performance: HistoricalPerformance = HistoricalPerformance()
 
 
-class RlLabels(Wire):
+class RlLabels(Wire, frozen=True, kw_only=True):
     """What training learns from."""
 
     final_outcome: Literal["success", "failure", "partial"]
@@ -260,7 +260,7 @@ class RlLabels(Wire):
     advantage: float | None = None
 
 
-class Provenance(Wire):
+class Provenance(Wire, frozen=True, kw_only=True):
     """Where a point comes from."""
 
     ai_assisted: bool = True
@@ -270,7 +270,7 @@ class Provenance(Wire):
     segments: tuple[str, ...] = ()
 
 
-class ExecutionPart(Wire):
+class ExecutionPart(Wire, frozen=True, kw_only=True):
     """The execution part of a point: the execution log without its keys."""
 
     success: bool
@@ -289,7 +289,7 @@ class ExecutionPart(Wire):
     iterations: tuple[Iteration, ...] = ()
 
 
-class EvaluationPart(Wire):
+class EvaluationPart(Wire, frozen=True, kw_only=True):
     """The evaluation part of a point: the evaluation log without its keys."""
 
     quality_gates: tuple[QualityGate, ...]
@@ -302,7 +302,7 @@ class EvaluationPart(Wire):
     turn_data: tuple[Turn, ...] = ()
 
 
-class DataPoint(Wire):
+class DataPoint(Wire, frozen=True, kw_only=True):
     """One task, joined: what was asked, who did it, how it went, what it is worth for training.
 
     ``id`` is a digest of tenant, task, agent and content: the same logs make the same id, in any order.

@@ -16,10 +16,10 @@ def checked_partition(context: dg.AssetCheckExecutionContext) -> str:
         Failure: the asset was never materialized.
     """
     if context.has_partition_key:
-        return context.partition_key
+        return str(context.partition_key)
     (key,) = {check.asset_key for check in context.selected_asset_check_keys}
     newest = context.instance.get_latest_materialization_event(key)
     materialization = newest.asset_materialization if newest else None
     if materialization is None or materialization.partition is None:
         raise dg.Failure(f"{key.to_user_string()} was never materialized; there is nothing to check")
-    return materialization.partition
+    return str(materialization.partition)

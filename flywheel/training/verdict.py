@@ -134,7 +134,7 @@ def compare(pairs: Sequence[tuple[TaskOutcome, TaskOutcome]], *, confidence: flo
 def mcnemar_exact(gained: int, lost: int) -> float:
     """Two-sided p-value that gains and losses are equally likely, from their counts."""
     discordant = gained + lost
-    tail = sum(math.comb(discordant, k) for k in range(min(gained, lost) + 1)) / 2**discordant
+    tail: float = sum(math.comb(discordant, k) for k in range(min(gained, lost) + 1)) / 2**discordant
     return min(1.0, 2 * tail)
 
 

@@ -60,7 +60,7 @@ def warm_rows(pool: BenchmarkPool) -> list[dict[str, object]]:
 def test_a_day_goes_through_every_asset_and_check(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
     result = run_day(instance)
     assert result.success
-    made = {event.materialization.asset_key.to_user_string() for event in result.get_asset_materialization_events()}  # type: ignore[attr-defined]
+    made = {event.materialization.asset_key.to_user_string() for event in result.get_asset_materialization_events()}
     assert made == ASSETS
     checks = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
     assert checks == {
