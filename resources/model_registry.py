@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
-from flywheel.rollout.promotion import CANDIDATE, CHAMPION, MODEL_NAME
 
 from flywheel.errors import TrainingError
+from flywheel.rollout.promotion import CANDIDATE, CHAMPION, MODEL_NAME
 from resources.experiment_tracker import BATCH_TAG, STAGE_TAG
 
 if TYPE_CHECKING:

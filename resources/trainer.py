@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from flywheel.training.launch import environment, launch_command
 
 from flywheel.training.job import Job, read_result
+from flywheel.training.launch import environment, launch_command
 
 JOB_FILE = "job.json"
 

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 import dagster as dg
-from flywheel.rollout.promotion import current_champion, promote
 
+from flywheel.rollout.promotion import current_champion, promote
 from resources.benchmark_pool import BenchmarkPoolResource
 from resources.model_registry import ModelRegistry
 
