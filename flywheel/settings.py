@@ -111,6 +111,13 @@ class GrpoSettings(Section):
     micro_batch: int = Field(8, gt=0, description="completions in one backward pass of a process: sets peak memory")
     temperature: float = Field(1.0, gt=0)
     beta: float = Field(0.0, ge=0, description="weight of the KL term")
+    scale_rewards: Literal["group", "batch", "none"] = Field(
+        "batch",
+        description="whose deviation divides; in a group of equal answers, group makes a token's cost a verdict",
+    )
+    max_prompt_tokens: int = Field(
+        320, gt=0, description="tasks with longer prompts are left out: they set peak memory"
+    )
     seed: int = 0
 
 
@@ -130,6 +137,7 @@ class TrainerSettings(Section):
     """How training processes are started."""
 
     processes: int = Field(1, gt=0, description="accelerate processes")
+    precision: Literal["bf16", "fp32"] = Field("bf16", description="of the computation; weights are always fp32")
     device: Literal["auto", "cpu", "gpu"] = "auto"
     launch_arguments: tuple[str, ...] = Field((), description="passed to accelerate launch, for FSDP or several nodes")
 

@@ -1,9 +1,9 @@
 """Synthetic function-calling tasks that a tiny model can learn in seconds: for tests, never for figures.
 
-Three task types with five tools and one-digit numbers. All combinations are enumerated, so nothing is drawn and the
-tasks are the same everywhere. With so few functions a split by function would leave types without training tasks:
-here the split is by the hash of the question's content (what is asked, not how it is phrased), so that no held-out
-content was trained on in other words.
+Three task types with five tools; every question holds one digit and one word, which the answer copies. All combinations
+are enumerated, so nothing is drawn and the tasks are the same everywhere. With so few functions a split by function
+would leave types without training tasks: here the split is by the hash of the question's content (what is asked, not
+how it is phrased), so that no held-out content was trained on in other words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ from flywheel.tasks.source import BenchmarkTask, ExpectedCall, Tool
 from flywheel.tasks.splits import split_of
 
 DIGITS = range(10)
-UNITS = ("meters", "feet", "miles", "yards")
 ITEMS = ("apples", "pears", "plums", "nuts", "eggs", "rolls", "cups", "pens", "lamps", "books")
+UNITS = ("meters", "feet", "miles", "yards", "inches", "grams", "ounces", "pounds", "liters", "pints")
 
 
 def _tool(name: str, description: str, **parameters: str) -> Tool:
@@ -28,21 +28,22 @@ def _tool(name: str, description: str, **parameters: str) -> Tool:
 
 
 TOOLS = (
-    _tool("add", "Adds", a="integer", b="integer"),
-    _tool("multiply", "Multiplies", a="integer", b="integer"),
-    _tool("convert", "Converts", value="integer", source="string", target="string"),
+    _tool("add", "Adds", count="integer", item="string"),
+    _tool("remove", "Removes", count="integer", item="string"),
+    _tool("convert", "Converts", value="integer", unit="string"),
     _tool("price", "Price", count="integer", item="string"),
-    _tool("stock", "Stock", item="string", day="integer"),
+    _tool("stock", "Stock", day="integer", item="string"),
 )
-_PHRASES = {
-    "add": ("What is {a} plus {b}?", "Add {a} and {b}.", "Sum of {a} and {b}?"),
-    "multiply": ("What is {a} times {b}?", "Multiply {a} and {b}.", "Product of {a} and {b}?"),
-    "convert": ("Convert {value} {source} to {target}.", "How many {target} are {value} {source}?"),
-    "price": ("What do {count} {item} cost?", "Price of {count} {item}?"),
-    "stock": ("How many {item} are left on day {day}?", "Stock of {item} on day {day}?"),
+_QUESTIONS = {
+    "add": "put {count} {item} in",
+    "remove": "take {count} {item} out",
+    "convert": "convert {value} {unit}",
+    "price": "cost of {count} {item}?",
+    "stock": "left on day {day} of {item}?",
 }
+_OPENINGS = ("", "Please: ", "Now: ")
 TASK_TYPES = {
-    "synthetic-add": ("add", "multiply"),
+    "synthetic-add": ("add", "remove"),
     "synthetic-convert": ("convert",),
     "synthetic-lookup": ("price", "stock"),
 }
@@ -66,7 +67,7 @@ class SyntheticSource:
         return self._tasks
 
     def by_id(self, task_id: str) -> BenchmarkTask:
-        """The task of this id, for example ``synthetic:add-3-4-0``.
+        """The task of this id, for example ``synthetic:add-3-eggs-0``.
 
         Raises:
             KeyError: there is none.
@@ -85,11 +86,11 @@ class SyntheticSource:
         for category in self.categories:
             for function in TASK_TYPES[category]:
                 for arguments in _argument_values(function):
-                    for number, phrase in enumerate(_PHRASES[function]):
-                        yield self._task(category, function, arguments, number, phrase)
+                    for number, opening in enumerate(_OPENINGS):
+                        yield self._task(category, function, arguments, number, opening)
 
     def _task(
-        self, category: str, function: str, arguments: Mapping[str, Any], number: int, phrase: str
+        self, category: str, function: str, arguments: Mapping[str, Any], number: int, opening: str
     ) -> BenchmarkTask:
         content = "-".join([function, *map(str, arguments.values())])
         return BenchmarkTask(
@@ -97,7 +98,7 @@ class SyntheticSource:
             task_type=category,
             category=category,
             complexity=Complexity.TRIVIAL,
-            question=(Message(role="user", content=phrase.format(**arguments)),),
+            question=(Message(role="user", content=opening + _QUESTIONS[function].format(**arguments)),),
             tools=TOOLS,
             expected=(ExpectedCall(name=function, arguments={key: (value,) for key, value in arguments.items()}),),
             split=split_of(
@@ -107,12 +108,7 @@ class SyntheticSource:
 
 
 def _argument_values(function: str) -> Iterator[dict[str, Any]]:
-    if function in {"add", "multiply"}:
-        yield from ({"a": a, "b": b} for a, b in product(DIGITS, DIGITS))
-    elif function == "convert":
-        pairs = ((source, target) for source, target in product(UNITS, UNITS) if source != target)
-        yield from ({"value": v, "source": s, "target": t} for (s, t), v in product(pairs, DIGITS))
-    elif function == "price":
-        yield from ({"count": count, "item": item} for item, count in product(ITEMS, DIGITS))
-    else:
-        yield from ({"item": item, "day": day} for item, day in product(ITEMS, DIGITS))
+    tool = next(tool for tool in TOOLS if tool.name == function)
+    number, word = tool.parameters["required"]
+    for digit, text in product(DIGITS, UNITS if word == "unit" else ITEMS):
+        yield {number: digit, word: text}

@@ -1,4 +1,4 @@
-"""Group relative policy optimization with TRL's ``GRPOTrainer``: ``accelerate launch -m flywheel.training.grpo JOB.json``."""
+"""Group relative policy optimization with TRL: ``accelerate launch -m flywheel.training.grpo JOB.json``."""
 
 import os
 import random
@@ -11,6 +11,8 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 from trl import GRPOConfig, GRPOTrainer
 
+from flywheel.errors import TrainingError
+from flywheel.settings import GrpoSettings
 from flywheel.tasks.catalog import source_of
 from flywheel.training.callbacks import StepReporter
 from flywheel.training.datasets import GRPO_FILE, grpo_rows, read_points, training_tasks
@@ -39,9 +41,7 @@ def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
     tasks = training_tasks(read_points(job.batch_dir / GRPO_FILE), source_of(job.tasks))
     tokenizer = AutoTokenizer.from_pretrained(job.model_dir)
     model = AutoModelForCausalLM.from_pretrained(job.model_dir, dtype="float32")
-    rows = steps_of_like_length(
-        grpo_rows(tasks), tokenizer, prompts_per_step=job.recipe.prompts_per_step, seed=job.recipe.seed
-    )
+    rows = steps_of_like_length(grpo_rows(tasks), tokenizer, recipe=job.recipe)
     steps = StepReporter(reporter)
     trainer = GRPOTrainer(
         model=model,
@@ -56,7 +56,7 @@ def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
     trainer.save_model(str(job.output_dir / MODEL_FOLDER))
     return {
         "stage": job.stage,
-        "tasks": len(tasks),
+        "tasks": len(rows),
         "steps": trainer.state.global_step,
         "history": steps.history,
         "seconds": stopwatch.seconds,
@@ -64,21 +64,27 @@ def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
 
 
 def steps_of_like_length(
-    rows: Sequence[dict[str, Any]], tokenizer: PreTrainedTokenizerBase, *, prompts_per_step: int, seed: int
+    rows: Sequence[dict[str, Any]], tokenizer: PreTrainedTokenizerBase, *, recipe: GrpoSettings
 ) -> list[dict[str, Any]]:
     """The rows, so ordered that the prompts of one step have about the same length, the steps in random order.
 
-    TRL pads all prompts of a step to the longest: in random order a third of the computation is padding. A rest that
-    fills no step comes last.
+    TRL pads all prompts of a step to the longest: in random order a third of the computation is padding. Tasks with
+    longer prompts than the recipe allows are left out; a rest that fills no step comes last.
+
+    Raises:
+        TrainingError: no task is left.
     """
-
-    def length(row: dict[str, Any]) -> int:
-        return len(tokenizer.apply_chat_template(row["prompt"], tokenize=True, return_dict=False))
-
-    ordered = sorted(rows, key=length)
-    steps = [ordered[start : start + prompts_per_step] for start in range(0, len(ordered), prompts_per_step)]
-    rest = [steps.pop()] if len(steps[-1]) < prompts_per_step else []
-    random.Random(seed).shuffle(steps)
+    lengths = {
+        row["task"]: len(tokenizer.apply_chat_template(row["prompt"], tokenize=True, return_dict=False)) for row in rows
+    }
+    short = [row for row in rows if lengths[row["task"]] <= recipe.max_prompt_tokens]
+    if not short:
+        raise TrainingError(f"all {len(rows)} tasks have prompts of more than {recipe.max_prompt_tokens} tokens")
+    ordered = sorted(short, key=lambda row: lengths[row["task"]])
+    size = recipe.prompts_per_step
+    steps = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    rest = [steps.pop()] if len(steps[-1]) < size else []
+    random.Random(recipe.seed).shuffle(steps)  # noqa: S311 - an order, not a secret
     return [row for step in [*steps, *rest] for row in step]
 
 
@@ -102,9 +108,9 @@ def configuration(job: GrpoJob) -> GRPOConfig:
         temperature=job.recipe.temperature,
         beta=job.recipe.beta,
         loss_type="dapo",
-        scale_rewards="group",
+        scale_rewards=job.recipe.scale_rewards,
         shuffle_dataset=False,  # steps_of_like_length has shuffled
-        bf16=True,
+        bf16=job.trainer.precision == "bf16",
         gradient_checkpointing=False,  # saves memory that we have for time that we do not have
         use_cpu=on_cpu,
         dataloader_pin_memory=not on_cpu,

@@ -37,6 +37,7 @@ def make_scratch_model(settings: Settings, folder: Path) -> None:
             num_key_value_heads=2,
             max_position_embeddings=512,
             tie_word_embeddings=True,
+            initializer_range=0.08,  # the usual 0.02 is for wide models: this one would not learn to copy in time
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,

@@ -73,7 +73,7 @@ def configuration(job: SftJob) -> SFTConfig:
         max_length=job.recipe.max_length,
         completion_only_loss=True,
         train_sampling_strategy="group_by_length",
-        bf16=True,
+        bf16=job.trainer.precision == "bf16",
         gradient_checkpointing=False,  # saves memory that we have for time that we do not have
         use_cpu=use_cpu(job.trainer),
         dataloader_pin_memory=not use_cpu(job.trainer),
