@@ -9,7 +9,7 @@ from flywheel.training.job import Reporter
 SHOWN = {"loss": "loss", "reward": "reward", "completions/mean_length": "answer tokens", "learning_rate": "lr"}
 
 
-class StepReporter(TrainerCallback):  # type: ignore[misc]
+class StepReporter(TrainerCallback):  # type: ignore[misc, unused-ignore]
     """Passes each step's figures on, and keeps them for the result."""
 
     def __init__(self, reporter: Reporter) -> None:
@@ -18,11 +18,11 @@ class StepReporter(TrainerCallback):  # type: ignore[misc]
 
     def on_log(
         self,
-        args: TrainingArguments,
+        args: TrainingArguments,  # noqa: ARG002 - the signature is transformers'
         state: TrainerState,
-        control: TrainerControl,
+        control: TrainerControl,  # noqa: ARG002
         logs: dict[str, Any] | None = None,
-        **kwargs: Any,
+        **_: Any,
     ) -> None:
         """One step's figures, or the summary at the end, which has none of them."""
         figures = {key: float(value) for key, value in (logs or {}).items() if isinstance(value, int | float | str)}

@@ -5,8 +5,8 @@ in common is computed once, equal prompts (the groups of GRPO) are computed once
 batch instead of being carried to the end of the longest one.
 """
 
-import os
 from collections.abc import Sequence
+from itertools import takewhile
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
@@ -65,7 +65,7 @@ def _prefill(
     model: PreTrainedModel, prompts: Sequence[tuple[int, ...]]
 ) -> tuple[torch.Tensor, DynamicCache, torch.Tensor]:
     """Logits of the next token, cache and attention mask after the prompts, padded on the left of what differs."""
-    shared = min(len(os.path.commonprefix(prompts)), min(map(len, prompts)) - 1)
+    shared = shared_prefix(prompts)
     cache = DynamicCache(config=model.config)
     if shared:
         head = torch.tensor([prompts[0][:shared]], device=model.device)
@@ -79,6 +79,13 @@ def _prefill(
         tokens[row, width - len(rest) :] = rest
         mask[row, shared : shared + width - len(rest)] = 0
     return _next_logits(model, tokens, cache, mask), cache, mask
+
+
+def shared_prefix(prompts: Sequence[Sequence[int]]) -> int:
+    """How many first tokens all prompts have in common; of each at least the last one is left out."""
+    first, last = min(map(tuple, prompts)), max(map(tuple, prompts))  # what these share, all share
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return min(sum(1 for _ in same), min(map(len, prompts)) - 1)
 
 
 def _next_logits(model: PreTrainedModel, tokens: torch.Tensor, cache: DynamicCache, mask: torch.Tensor) -> torch.Tensor:

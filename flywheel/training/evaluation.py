@@ -93,7 +93,7 @@ def chosen_tasks(
     limit = job.recipe.heldout_tasks if job.split == "heldout" else job.recipe.validation_tasks
     mixed = sorted(
         (task for task in tasks if task.split.value == job.split),
-        key=lambda task: hashlib.sha1(task.id.encode()).digest(),
+        key=lambda task: hashlib.blake2b(task.id.encode()).digest(),
     )
     trained = [task for task in mixed if task.category in job.tasks.training_categories]
     reported = [

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from msgspec import Struct
@@ -12,6 +13,10 @@ from flywheel.training.decoding import decode
 
 Progress = Callable[[int, int], None]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def ignore_progress(_done: int, _total: int) -> None:
+    """For callers that show none."""
 
 
 class Generation(Struct, frozen=True, kw_only=True):
@@ -34,7 +39,8 @@ class Generator:
         """
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(model_dir)
-        self.model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=DTYPES[dtype]).to(device).eval()
+        self.model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=DTYPES[dtype])
+        self.model.to(device).eval()
 
     def generate(
         self,
@@ -44,7 +50,7 @@ class Generator:
         temperature: float = 0.0,
         seed: int = 0,
         batch_size: int = 16,
-        on_progress: Progress = lambda done, total: None,
+        on_progress: Progress = ignore_progress,
     ) -> list[Generation]:
         """Answer each conversation, in the given order.
 
@@ -74,7 +80,7 @@ class Generator:
                 generator=generator,
             )
             for index, output in zip(batch, outputs, strict=True):
-                text = self.tokenizer.decode(output, skip_special_tokens=True)
+                text = str(self.tokenizer.decode(output, skip_special_tokens=True))
                 answers[index] = Generation(text=text, prompt_tokens=len(ids[index]), output_tokens=len(output))
             on_progress(len(answers), len(prompts))
         return [answers[index] for index in range(len(prompts))]
@@ -82,9 +88,13 @@ class Generator:
 
 def tokenize_prompt(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
     """Token ids of a conversation up to where the assistant begins to answer."""
-    return list(
-        tokenizer.apply_chat_template(chat(messages), add_generation_prompt=True, tokenize=True, return_dict=False)
-    )
+    return tokenize_chat(tokenizer, chat(messages))
+
+
+def tokenize_chat(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]]) -> list[int]:
+    """The same for messages as chat templates take them."""
+    ids: Any = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
+    return list(ids)
 
 
 def chat(messages: Sequence[Message]) -> list[dict[str, str]]:

@@ -9,13 +9,15 @@ from typing import Any
 
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
-from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from flywheel.errors import TrainingError
 from flywheel.settings import GrpoSettings
 from flywheel.tasks.catalog import source_of
 from flywheel.training.callbacks import StepReporter
 from flywheel.training.datasets import GRPO_FILE, grpo_rows, read_points, training_tasks
+from flywheel.training.generation import tokenize_chat
 from flywheel.training.job import (
     MODEL_FOLDER,
     GrpoJob,
@@ -74,9 +76,7 @@ def steps_of_like_length(
     Raises:
         TrainingError: no task is left.
     """
-    lengths = {
-        row["task"]: len(tokenizer.apply_chat_template(row["prompt"], tokenize=True, return_dict=False)) for row in rows
-    }
+    lengths = {row["task"]: len(tokenize_chat(tokenizer, row["prompt"])) for row in rows}
     short = [row for row in rows if lengths[row["task"]] <= recipe.max_prompt_tokens]
     if not short:
         raise TrainingError(f"all {len(rows)} tasks have prompts of more than {recipe.max_prompt_tokens} tokens")

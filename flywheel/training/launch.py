@@ -1,4 +1,4 @@
-"""The command and the environment that a training process is started with. Imports nothing heavy: Dagster's step does."""
+"""The command and the environment of a training process. Imports nothing heavy: Dagster's step imports it."""
 
 import os
 import sys

@@ -50,8 +50,7 @@ def convert_smollm2(folder: Path) -> None:
     where = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
     tokenizer = AutoTokenizer.from_pretrained(**where)
     model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
-    model.hf_quantizer = None
-    for mark in ("is_quantized", "quantization_method"):
+    for mark in ("hf_quantizer", "is_quantized", "quantization_method"):
         model.__dict__.pop(mark, None)
     del model.config.quantization_config
     model.save_pretrained(folder)

@@ -7,14 +7,16 @@ whole vocabulary. The compact path is plain torch, so we answer yes. Measured fo
 
 import os
 
-import trl.trainer.utils
+from trl.trainer import utils as trl_utils
 
 from flywheel.settings import TrainerSettings
+
+PRIVATE_NAME = "_use_triton"
 
 
 def score_labels_only() -> None:
     """Make TRL's loss apply the head where labels are. The name is private: TRL is pinned and a test looks for it."""
-    trl.trainer.utils._use_triton = lambda _: True
+    setattr(trl_utils, PRIVATE_NAME, lambda _: True)
 
 
 def use_cpu(trainer: TrainerSettings) -> bool:

@@ -16,7 +16,7 @@ from flywheel.records import RubricScores
 from flywheel.tasks.source import BenchmarkTask
 
 TERMS = ("format", "tool", "task", "minimal", "cost")
-RewardFunction = Callable[..., list[float]]
+RewardFunction = Callable[..., list[float | None]]  # TRL's type; ours never return None
 
 
 def reward_functions(tasks: Mapping[str, BenchmarkTask]) -> list[RewardFunction]:
@@ -49,7 +49,7 @@ def _reward_function(term: str, tasks: Mapping[str, BenchmarkTask]) -> RewardFun
         task: Sequence[str],
         prompt_tokens: Sequence[int],
         **_: Any,
-    ) -> list[float]:
+    ) -> list[float | None]:
         rows = zip(completions, completion_ids, task, prompt_tokens, strict=True)
         return [
             contributions(tasks[task_id], completion[0]["content"], tokens_used=prompt_length + len(ids))[term]

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from flywheel.settings import GrpoSettings
 from flywheel.training.decoding import decode
+from flywheel.training.generation import tokenize_chat
 
 
 class ShadowRollout:
@@ -21,7 +22,8 @@ class ShadowRollout:
     def __init__(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, recipe: GrpoSettings, max_new_tokens: int
     ) -> None:
-        self.shadow = copy.deepcopy(model).to(torch.bfloat16).eval().requires_grad_(False)
+        self.shadow = copy.deepcopy(model).eval().requires_grad_(False)
+        torch.nn.Module.to(self.shadow, dtype=torch.bfloat16)
         self.tokenizer = tokenizer
         self.recipe = recipe
         self.max_new_tokens = max_new_tokens
@@ -29,18 +31,16 @@ class ShadowRollout:
 
     def __call__(self, prompts: Sequence[list[dict[str, str]]], trainer: Any) -> dict[str, Any]:
         """Token ids of prompts and completions; TRL passes every prompt once per generation."""
-        self._follow(trainer.accelerator.unwrap_model(trainer.model), trainer.accelerator)
-        prompt_ids = [
-            self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True, return_dict=False)
-            for prompt in prompts
-        ]
+        generator = self._generator(trainer.accelerator)
+        self._follow(trainer.accelerator.unwrap_model(trainer.model))
+        prompt_ids = [tokenize_chat(self.tokenizer, prompt) for prompt in prompts]
         completion_ids = decode(
             self.shadow,
             prompt_ids,
             max_new_tokens=self.max_new_tokens,
             temperature=self.recipe.temperature,
             end_ids=frozenset({self.tokenizer.eos_token_id}),
-            generator=self.generator,
+            generator=generator,
         )
         return {
             "prompt_ids": prompt_ids,
@@ -49,11 +49,14 @@ class ShadowRollout:
             "prompt_tokens": [len(ids) for ids in prompt_ids],
         }
 
-    @torch.no_grad()
-    def _follow(self, policy: PreTrainedModel, accelerator: Any) -> None:
+    def _generator(self, accelerator: Any) -> torch.Generator:
         if self.generator is None:
-            self.shadow.to(policy.device)
+            torch.nn.Module.to(self.shadow, device=accelerator.device)
             seed = self.recipe.seed * 1_000 + accelerator.process_index
-            self.generator = torch.Generator(device=policy.device).manual_seed(seed)
+            self.generator = torch.Generator(device=accelerator.device).manual_seed(seed)
+        return self.generator
+
+    @torch.no_grad()
+    def _follow(self, policy: PreTrainedModel) -> None:
         for shadow, weight in zip(self.shadow.parameters(), policy.parameters(), strict=True):
             shadow.copy_(weight)

@@ -7,7 +7,8 @@ from typing import Any
 
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl import SFTConfig, SFTTrainer
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
 
 from flywheel.tasks.catalog import source_of
 from flywheel.training.callbacks import StepReporter
