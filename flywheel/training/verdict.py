@@ -103,7 +103,8 @@ def problems_of(
     problems = []
     needed = overall.baseline * (1 + min_improvement)
     if overall.candidate < needed or overall.difference <= 0:
-        problems.append(f"{described(overall)}: at least {needed:.1%} were needed")
+        wanted = f"at least {needed:.1%} was needed" if needed else "nothing was learned"
+        problems.append(f"{described(overall)}: {wanted}")
     elif overall.p_value > alpha:
         problems.append(f"{described(overall)}: not significant (p = {overall.p_value:.2f})")
     for name, comparison in types.items():

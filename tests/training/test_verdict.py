@@ -24,11 +24,13 @@ def test_a_baseline_of_zero_can_be_beaten() -> None:
 def test_the_same_answers_are_not_better() -> None:
     verdict = judge(outcomes(50, 100), outcomes(50, 100))
     assert not verdict.is_better
-    assert "at least 55.0% were needed" in verdict.reason
+    assert "at least 55.0% was needed" in verdict.reason
 
 
 def test_two_models_that_know_nothing_are_not_better_than_each_other() -> None:
-    assert not judge(outcomes(0, 100), outcomes(0, 100)).is_better
+    verdict = judge(outcomes(0, 100), outcomes(0, 100))
+    assert not verdict.is_better
+    assert "nothing was learned" in verdict.reason
 
 
 def test_a_gain_below_ten_percent_is_not_enough_however_sure() -> None:
