@@ -17,8 +17,8 @@ from flywheel.tasks.source import BenchmarkTask, ExpectedCall, Tool
 from flywheel.tasks.splits import split_of
 
 DIGITS = range(10)
-ITEMS = ("apples", "pears", "plums", "nuts", "eggs", "rolls", "cups", "pens", "lamps", "books")
-UNITS = ("meters", "feet", "miles", "yards", "inches", "grams", "ounces", "pounds", "liters", "pints")
+ITEMS = ("apples", "pears", "eggs", "cups", "pens", "books")
+UNITS = ("meters", "miles", "yards", "grams", "pounds", "liters")
 
 
 def _tool(name: str, description: str, **parameters: str) -> Tool:
@@ -41,7 +41,7 @@ _QUESTIONS = {
     "price": "cost of {count} {item}?",
     "stock": "left on day {day} of {item}?",
 }
-_OPENINGS = ("", "Please: ", "Now: ")
+_OPENINGS = ("", "Please: ", "Now: ", "Hello! ", "Next: ")
 TASK_TYPES = {
     "synthetic-add": ("add", "remove"),
     "synthetic-convert": ("convert",),

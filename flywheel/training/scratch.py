@@ -21,7 +21,7 @@ CHAT_TEMPLATE = (
 
 
 def make_scratch_model(settings: Settings, folder: Path) -> None:
-    """Write an untrained Llama (2 layers, width 128, about half a million weights) and its tokenizer."""
+    """Write an untrained Llama (one layer, width 128, a quarter of a million weights) and its tokenizer."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -32,12 +32,12 @@ def make_scratch_model(settings: Settings, folder: Path) -> None:
             vocab_size=len(tokenizer),
             hidden_size=128,
             intermediate_size=256,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
+            num_hidden_layers=1,
+            num_attention_heads=8,
+            num_key_value_heads=8,
             max_position_embeddings=512,
             tie_word_embeddings=True,
-            initializer_range=0.08,  # the usual 0.02 is for wide models: this one would not learn to copy in time
+            initializer_range=0.1,  # the usual 0.02 is for wide models: this one would not learn to copy in time
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,
