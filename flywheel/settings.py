@@ -147,7 +147,7 @@ class PortSettings(Section):
 
     host: str = "127.0.0.1"
     dagster: int = Field(3000, gt=0, lt=65536)
-    mlflow: int = Field(5000, gt=0, lt=65536)
+    mlflow: int = Field(5001, gt=0, lt=65536, description="not 5000: macOS listens there itself")
 
 
 class TomlLayers(PydanticBaseSettingsSource):

@@ -5,12 +5,10 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from flywheel.pool.intake import index_segments, stale_days
+from flywheel.training.trigger import MAX_ATTEMPTS
 from pool_assets.partitions import days
 from resources.benchmark_pool import BenchmarkPoolResource
-from sensors.training_batch_ready import run_states
-
-DAY_VERSION_TAG = "flywheel/day_version"
-MAX_ATTEMPTS = 3
+from sensors.attempts import run_states, started_at
 
 
 @dg.sensor(
@@ -29,17 +27,19 @@ def new_segments(
     requests = []
     reasons = []
     for day in stale:
-        key = f"{day.day}:{day.version}"
-        runs = run_states(context.instance, {DAY_VERSION_TAG: key})
+        runs = run_states(context.instance, str(day.day))
+        failures = runs.count("failed") + runs.count("canceled")
         if not days.has_partition_key(str(day.day)):
             reasons.append(f"{day.day} lies outside the partitions")
         elif "active" in runs:
             reasons.append(f"{day.day} is running")
-        elif len(runs) >= MAX_ATTEMPTS:
-            reasons.append(f"{day.day} failed {len(runs)} times; look at its runs, then run it by hand")
+        elif failures >= MAX_ATTEMPTS:
+            reasons.append(f"{day.day} failed {failures} times; look at its runs, then run it by hand")
         else:
             requests.append(
-                dg.RunRequest(run_key=f"{key}#{len(runs) + 1}", partition_key=str(day.day), tags={DAY_VERSION_TAG: key})
+                dg.RunRequest(
+                    run_key=f"{day.day}:{day.version}#{failures + 1}@{started_at():.0f}", partition_key=str(day.day)
+                )
             )
     if requests:
         return requests

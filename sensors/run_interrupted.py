@@ -1,10 +1,9 @@
 """Runs that were cut off with the platform are failures: said so, and free to be tried again."""
 
-import os
-
 import dagster as dg
 
-STARTED_AT = "FLYWHEEL_SERVICES_STARTED_AT"
+from sensors.attempts import started_at
+
 ALIVE = [
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
@@ -24,12 +23,12 @@ def run_interrupted(context: dg.SensorEvaluationContext) -> dg.SkipReason:
     Only ``flywheel up`` sets the start time. Where Dagster launches runs elsewhere (Kubernetes), its own run
     monitoring does this.
     """
-    started_at = os.environ.get(STARTED_AT)
-    if not started_at:
+    services_started_at = started_at()
+    if not services_started_at:
         return dg.SkipReason("runs are not children of these services")
     records = context.instance.get_run_records(dg.RunsFilter(statuses=ALIVE))
     dead = [
-        record for record in records if (record.start_time or record.create_timestamp.timestamp()) < float(started_at)
+        record for record in records if (record.start_time or record.create_timestamp.timestamp()) < services_started_at
     ]
     for record in dead:
         context.instance.report_run_failed(

@@ -5,16 +5,10 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from flywheel.pool.batches import missing, readiness
-from flywheel.training.trigger import OpenBatch, ResumeBatch, RunState, Wait, next_training
+from flywheel.training.trigger import OpenBatch, ResumeBatch, Wait, next_training
 from pool_assets.partitions import TRAINING_BATCHES, training_batches
 from resources.benchmark_pool import BenchmarkPoolResource
-
-BATCH_TAG = "flywheel/training_batch"
-STATES: dict[dg.DagsterRunStatus, RunState] = {
-    dg.DagsterRunStatus.SUCCESS: "succeeded",
-    dg.DagsterRunStatus.FAILURE: "failed",
-    dg.DagsterRunStatus.CANCELED: "canceled",
-}
+from sensors.attempts import run_states, started_at
 
 
 @dg.sensor(
@@ -39,9 +33,8 @@ def training_batch_ready(
     return dg.SensorResult(
         run_requests=[
             dg.RunRequest(
-                run_key=f"{decision.batch_id}#{attempt}",
+                run_key=f"{decision.batch_id}#{attempt}@{started_at():.0f}",
                 partition_key=decision.batch_id,
-                tags={BATCH_TAG: decision.batch_id},
             )
         ],
         dynamic_partitions_requests=[training_batches.build_add_request([decision.batch_id])],
@@ -52,10 +45,4 @@ def open_batches(instance: dg.DagsterInstance) -> list[OpenBatch]:
     """Batches without a verdict, oldest first, with their runs' states."""
     judged = instance.get_materialized_partitions(dg.AssetKey("deployment_candidate"))
     keys = [key for key in instance.get_dynamic_partitions(TRAINING_BATCHES) if key not in judged]
-    return [OpenBatch(id=key, runs=run_states(instance, {BATCH_TAG: key})) for key in sorted(keys)]
-
-
-def run_states(instance: dg.DagsterInstance, tags: dict[str, str]) -> tuple[RunState, ...]:
-    """States of the runs with these tags, oldest first."""
-    records = instance.get_run_records(dg.RunsFilter(tags=dict(tags)), ascending=True)
-    return tuple(STATES.get(record.dagster_run.status, "active") for record in records)
+    return [OpenBatch(id=key, runs=run_states(instance, key)) for key in sorted(keys)]

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from subprocess import run as run_command
 from typing import Any
@@ -72,12 +73,12 @@ def fit(
         tracker.log_files(run, batch_dir / "manifest.json")
         tracker.log_files(run, folder / JOB_FILE)
         tracker.log_files(run, folder / MODEL_FOLDER, MODEL_ARTIFACT)
-        version = registry.register(run, stage=stage, training_batch=batch_id, tags=lineage)
+        registered = registry.register(run, stage=stage, training_batch=batch_id, tags=lineage)
     shutil.rmtree(folder / MODEL_FOLDER)  # the registry has it now
     return dg.MaterializeResult(
         metadata={
             **numbers(result),
-            "version": int(version.version),
+            "version": int(registered.version),
             "starts_from": parent,
             "batch_digest": lineage["flywheel.batch_digest"],
             "mlflow_run": dg.MetadataValue.url(tracker.run_url(run)),
@@ -112,13 +113,17 @@ def batch_digest(batch_dir: Path) -> str:
 @cache
 def code_version() -> str:
     """The commit of this checkout, marked when it has changes; the package's version outside a checkout."""
-    from importlib.metadata import version
-
-    described = run_command(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or version("arbiter-flywheel")
+    released = version("arbiter-flywheel")
+    if not (Path(__file__).parents[1] / ".git").exists():
+        return released
+    try:
+        described = run_command(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:  # a machine without git
+        return released
+    return described.stdout.strip() or released

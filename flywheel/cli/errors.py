@@ -20,6 +20,12 @@ class Commands(click.Group):
         except FlywheelError as error:
             click.echo(f"flywheel: {error}", err=True)
             ctx.exit(1)
+        except OSError as error:
+            click.echo(
+                f"flywheel: {error.strerror or error}: {error.filename or ''}. Nothing is lost; mend it and run again",
+                err=True,
+            )
+            ctx.exit(1)
         except ModuleNotFoundError as error:
             if error.name is None or error.name.split(".")[0] == "flywheel":
                 raise

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from flywheel.errors import ConfigurationError
 from flywheel.quickstart.console import Display, display_for
 from flywheel.quickstart.ledger import Ledger, read_ledger, write_ledger
 from flywheel.quickstart.loop import Loop
@@ -58,6 +59,11 @@ def services_of(
     """Where the services are, how to check that they live, and how to wait for their end where they are ours."""
     found = running(settings)
     if found is not None:
+        if found.profile != settings.profile:
+            raise ConfigurationError(
+                f"the services of {settings.home} run with the profile {found.profile}, not {settings.profile}; "
+                f"stop them (`flywheel down`) or choose their profile"
+            )
         display.say(f"using the services that process {found.pid} runs for {settings.home}")
         yield found, lambda: still_there(settings), None
         return

@@ -62,7 +62,7 @@ def starts_a_path(text: str, start: int, _end: int) -> bool:
 
 
 DETECTORS: tuple[Detector, ...] = (
-    Detector("SECRET", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----"),
+    Detector("SECRET", r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----|[\s\S]*)"),
     Detector("SECRET", r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"),
     Detector("SECRET", r"\b(?:sk|pk|rk)[-_](?:[a-z]+[-_])?[A-Za-z0-9_-]{16,}"),
     Detector("SECRET", r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
@@ -75,14 +75,14 @@ DETECTORS: tuple[Detector, ...] = (
         r"[\"']?\s*[:=]\s*[\"']?[^\s\"',;]{6,}",
     ),
     Detector("URL_CREDENTIALS", r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:\[]+:[^\s/@]+@[^\s\"'<>]+"),
-    Detector("EMAIL_ADDRESS", r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"),
+    Detector("EMAIL_ADDRESS", r"[\pL\pN._%+-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)+"),
     Detector("CREDIT_CARD", r"\d(?:[ -]?\d){12,18}", passes_luhn),
     Detector("IBAN", r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b"),
     Detector("IP_ADDRESS", r"\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-fA-F]{1,4}:){2,7}[0-9a-fA-F]{1,4}", is_ip_address),
     Detector("PHONE_NUMBER", r"\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d{2,4}(?:[ .-]?\d{2,4}){1,4}", stands_alone),
-    Detector("PHONE_NUMBER", r"(?:\(\d{3}\) ?|\d{3}[.-])\d{3}[.-]\d{4}", stands_alone),
+    Detector("PHONE_NUMBER", r"(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[.-]\d{4}", stands_alone),
     Detector("US_SSN", r"\d{3}-\d{2}-\d{4}", stands_alone),
-    Detector("FILE_PATH", r"(?:~|/[\w.@+-]+)(?:/[\w.@+-]+)+/?", starts_a_path),
+    Detector("FILE_PATH", r"(?:~|/[\pL\pN_.@+-]+)(?:/[\pL\pN_.@+-]+)+/?", starts_a_path),
     Detector("FILE_PATH", r"\b[A-Za-z]:\\(?:[^\\/:*?\"<>|\s]+\\)*[^\\/:*?\"<>|\s]+"),
 )
 
@@ -97,18 +97,39 @@ def automaton() -> Any:
     return re2.compile("|".join(f"(?P<d{n}>{detector.pattern})" for n, detector in enumerate(DETECTORS)), options)
 
 
+@cache
+def single_patterns() -> tuple[Any, ...]:
+    """Each pattern by itself, in the table's order."""
+    import re2
+
+    return tuple(re2.compile(detector.pattern) for detector in DETECTORS)
+
+
 def detect(text: str) -> Iterator[Found]:
     """Every personal or secret value in a text, from left to right, without overlaps."""
     data = text.encode("utf-8", "surrogatepass")
     position = counted = characters = 0  # bytes searched, bytes counted, characters in those
     while match := automaton().search(data, position):
-        detector = DETECTORS[int(match.lastgroup[1:])]
-        first, last = match.span()
+        first = match.start()
         characters += len(data[counted:first].decode("utf-8", "surrogatepass"))
         counted = first
-        start, end = characters, characters + len(data[first:last].decode("utf-8", "surrogatepass"))
-        if detector.check is None or detector.check(text, start, end):
-            yield Found(start, end, detector.type)
-            position = last
-        else:
+        found = found_at(text, data, first, characters, number=int(match.lastgroup[1:]), last=match.end())
+        if found is None:
             position = first + 1  # what is checked begins with an ASCII character
+        else:
+            detected, position = found
+            yield detected
+
+
+def found_at(text: str, data: bytes, first: int, start: int, *, number: int, last: int) -> tuple[Found, int] | None:
+    """What begins at a byte: the automaton's match, or where its check refuses it a later row's, and its last byte."""
+    for detector, pattern in zip(DETECTORS[number:], single_patterns()[number:], strict=True):
+        if detector is not DETECTORS[number]:
+            match = pattern.match(data, first)
+            if match is None:
+                continue
+            last = match.end()
+        end = start + len(data[first:last].decode("utf-8", "surrogatepass"))
+        if detector.check is None or detector.check(text, start, end):
+            return Found(start, end, detector.type), last
+    return None

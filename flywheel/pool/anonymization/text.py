@@ -19,16 +19,22 @@ class Anonymizer:
         self._placeholders: dict[tuple[str, str], str] = {}
 
     def text(self, text: str) -> str:
-        """The text without personal data and secrets; JSON inside it is looked into, escapes and all."""
-        if "\\" in text and text[:1] in "{[":
-            try:
-                decoded = json.loads(text)
-            except ValueError:
-                return self._scan(text)
-            before = self.replaced.total()
-            clean = self.value(decoded)
-            return json.dumps(clean, ensure_ascii=False) if self.replaced.total() > before else text
-        return self._scan(text)
+        """The text without personal data and secrets; JSON in it, whole or a line, is looked into, escapes and all."""
+        if "\\" not in text:
+            return self._scan(text)
+        whole = self._json(text)
+        if whole is not None:
+            return whole
+        pieces: list[str] = []
+        plain: list[str] = []
+        for line in text.split("\n"):
+            clean = self._json(line)
+            if clean is None:
+                plain.append(line)
+                continue
+            pieces += [*self._block(plain), clean]
+            plain = []
+        return "\n".join([*pieces, *self._block(plain)])
 
     def value(self, value: Any) -> Any:
         """The same for every string in nested lists, tuples and dictionaries, keys included."""
@@ -37,8 +43,37 @@ class Anonymizer:
         if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
-            return {self.text(key): self.value(item) for key, item in value.items()}
+            clean: dict[str, Any] = {}
+            for key, item in value.items():
+                name = self.text(key)
+                while name in clean:  # two paths generalize to one name
+                    name += "_"
+                clean[name] = self.value(item)
+            return clean
         return value
+
+    def _block(self, lines: list[str]) -> list[str]:
+        """Lines without JSON, scanned together: a key may span them."""
+        return [self._scan("\n".join(lines))] if lines else []
+
+    def _json(self, text: str) -> str | None:
+        """The text as JSON without what must go, as it was where nothing must; None where it is no JSON."""
+        if text[:1] not in {"{", "["}:
+            return None
+        try:
+            decoded = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        before = self.replaced.total()
+        clean = self.value(decoded)
+        if self.replaced.total() == before:
+            return text
+        dumped = json.dumps(clean, ensure_ascii=False)
+        try:
+            dumped.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair: only an escape can carry it
+            return json.dumps(clean)
+        return dumped
 
     def _scan(self, text: str) -> str:
         pieces: list[str] = []

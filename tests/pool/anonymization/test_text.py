@@ -61,6 +61,36 @@ def test_escapes_in_json_hide_nothing() -> None:
     assert json.loads(Anonymizer().text(hidden)) == {"to": "[EMAIL_ADDRESS_1]"}
 
 
+def test_a_value_that_fails_one_check_is_still_seen_by_the_next_detector() -> None:
+    assert Anonymizer().text("123-45-6789 1990-05-01") == "[US_SSN_1] 1990-05-01"
+    assert Anonymizer().text("415-555-2671 2024") == "[PHONE_NUMBER_1] 2024"
+
+
+def test_every_line_of_json_is_looked_into() -> None:
+    lines = '{"a": "Hi\\nann@example.org"}\n{"path": "C:\\\\Users\\\\ann\\\\x.txt"}'
+    clean = [json.loads(line) for line in Anonymizer().text(lines).split("\n")]
+    assert clean == [{"a": "Hi\n[EMAIL_ADDRESS_1]"}, {"path": "C:\\[PATH]\\[FILE].txt"}]
+
+
+def test_half_a_surrogate_pair_and_deep_nesting_do_not_stop_the_rest() -> None:
+    assert json.loads(Anonymizer().text('{"a": "\\ud83d ann@example.org"}')) == {"a": "\ud83d [EMAIL_ADDRESS_1]"}
+    deep = "[" * 100_000 + "\\ ann@example.org"
+    assert Anonymizer().text(deep).endswith("[EMAIL_ADDRESS_1]")
+
+
+def test_keys_that_become_equal_keep_their_values() -> None:
+    clean = Anonymizer().value({"/home/ann/a.txt": 1, "/home/ann/b.txt": 2})
+    assert sorted(clean.values()) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "text", ["415 555-2671", "jos\u00e9@example.org", "/home/\u00e9mile/x", "-----BEGIN PRIVATE KEY-----\nabc"]
+)
+def test_what_the_independent_check_would_flag_is_replaced(text: str) -> None:
+    point = {"id": "p", "tenantId": "a" * 64, "text": Anonymizer().text(text)}
+    assert list(violations_of(point)) == []
+
+
 def test_paths_keep_their_suffix_only() -> None:
     assert generalized_path("/etc/passwd") == "/[PATH]/[FILE]"
     assert generalized_path("/srv/data/") == "/[PATH]/"
