@@ -29,6 +29,10 @@ class SegmentError(FlywheelError):
     """Raised when a segment file cannot be opened or is not one of ours. Torn tails are counted instead."""
 
 
+class NotASegmentError(SegmentError):
+    """Raised when a file does not start as a segment. Nothing in it can be read; the pool counts it as damaged."""
+
+
 class PoolError(FlywheelError):
     """Raised when the pool cannot be read or written. A failed read is never taken for an empty pool."""
 

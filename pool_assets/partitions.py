@@ -2,10 +2,12 @@
 
 import dagster as dg
 
+from flywheel.pool.headers import FIRST_DAY
+
 TRAINING_BATCHES = "training_batches"
 
 # Today is a partition from its first minute on (end_offset), so that a loop can close within the day.
-days = dg.DailyPartitionsDefinition(start_date="2023-01-01", timezone="UTC", end_offset=1)
+days = dg.DailyPartitionsDefinition(start_date=str(FIRST_DAY), timezone="UTC", end_offset=1)
 training_batches = dg.DynamicPartitionsDefinition(name=TRAINING_BATCHES)
 
 

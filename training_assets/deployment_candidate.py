@@ -37,7 +37,7 @@ def deployment_candidate(
     model_registry: ModelRegistry,
     trainer: Trainer,
 ) -> dg.MaterializeResult[None]:
-    """Base, SFT and GRPO model answer the held-out tasks; the verdict, and the alias candidate if it is earned."""
+    """Base, champion, SFT and GRPO model answer the held-out tasks; the verdict, and the alias candidate if earned."""
     batch_id = context.partition_key
     version = model_registry.version_of(stage="grpo", training_batch=batch_id)
     with benchmark_pool.open() as pool:
@@ -93,6 +93,8 @@ def better_than_baseline(context: dg.AssetCheckExecutionContext) -> dg.AssetChec
 def comparison(pool: BenchmarkPool, registry: ModelRegistry, *, folder: Path, batch_id: str) -> EvaluationJob:
     """The job in which the models of a batch and the one they started from answer the held-out tasks."""
     base = ensure_base_model(pool.settings)
+    champion = registry.champion()
+    serving = [EvaluatedModel(label="champion", model_dir=registry.folder_of(champion))] if champion else []
     trained = [
         EvaluatedModel(
             label=stage, model_dir=registry.folder_of(registry.version_of(stage=stage, training_batch=batch_id))
@@ -107,6 +109,7 @@ def comparison(pool: BenchmarkPool, registry: ModelRegistry, *, folder: Path, ba
         models=(
             EvaluatedModel(label="baseZeroShot", model_dir=base, prompt="zero-shot"),
             EvaluatedModel(label="baseFewShot", model_dir=base, prompt="few-shot"),
+            *serving,
             *trained,
         ),
         recipe=pool.settings.evaluation,

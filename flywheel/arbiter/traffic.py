@@ -23,7 +23,7 @@ from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.tables import task_outcomes
 from flywheel.collection.collector import Collector, utc_now
 from flywheel.collection.segments import Frame, closed_segments, read_segment
-from flywheel.errors import ConfigurationError, SegmentError, ServiceError, TaskSourceError
+from flywheel.errors import ConfigurationError, NotASegmentError, SegmentError, ServiceError, TaskSourceError
 from flywheel.records import Evaluation, Execution, Log, RoutingDecision, decode_log
 from flywheel.settings import Settings
 from flywheel.tasks.source import BenchmarkTask, Split
@@ -223,7 +223,11 @@ def logged_outcomes(segments_dir: Path, task_ids: set[str], *, label: str, tenan
 
 
 def _own_logs(path: Path, task_ids: set[str], tenant_id: str) -> Iterator[Log]:
-    for item in read_segment(path):
+    try:
+        items = list(read_segment(path))
+    except NotASegmentError:
+        return  # the pool counts it as damaged
+    for item in items:
         if not isinstance(item, Frame):
             continue
         try:

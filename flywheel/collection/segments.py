@@ -21,7 +21,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from flywheel.errors import SegmentError
+from flywheel.errors import NotASegmentError, SegmentError
 
 MAGIC = b"FLYSEG01"
 MARKER = b"\xf1\x79\xf1\x79"  # not UTF-8, so no JSON payload contains it: the reader finds the next frame by it
@@ -61,14 +61,15 @@ def read_segment(path: Path) -> Iterator[Frame | Damage]:
     """All frames of a segment in order, and the damage between them.
 
     Raises:
-        SegmentError: the file cannot be read, or does not start as a segment.
+        SegmentError: the file cannot be read.
+        NotASegmentError: it does not start as a segment.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise SegmentError(f"segment {path} cannot be read: {error}") from error
     if not MAGIC.startswith(data[: len(MAGIC)]):
-        raise SegmentError(f"{path} is not a segment: it starts with {data[:8]!r}, not {MAGIC!r}")
+        raise NotASegmentError(f"{path} is not a segment: it starts with {data[:8]!r}, not {MAGIC!r}")
     offset = len(MAGIC)
     while offset < len(data):
         payload = _payload_at(data, offset)

@@ -6,11 +6,13 @@ msgspec stops at a line's first fault, so an unreadable line has one reason.
 import msgspec
 from msgspec import Struct
 
+from flywheel.pool.headers import FIRST_DAY
 from flywheel.pool.raw import RawLine
 from flywheel.records import Log, decode_log
 
 # How msgspec words what SPEC calls complete and bounds; every other fault is one of types.
 MISSING = "missing required field"
+UNBELIEVABLE = f"the timestamp lies before {FIRST_DAY} or more than a day after the line was written"
 BOUNDS = (
     "Expected `int` >",
     "Expected `float` >",
@@ -38,7 +40,7 @@ def open_line(raw: RawLine) -> Log | Unreadable:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Unreadable(raw=raw, gate="types", reason=f"not JSON: {error}")
     if raw.task_key is None:
-        return Unreadable(raw=raw, gate="bounds", reason="the timestamp lies outside the calendar in UTC")
+        return Unreadable(raw=raw, gate="time", reason=UNBELIEVABLE)
     return log
 
 

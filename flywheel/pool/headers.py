@@ -1,7 +1,7 @@
 """The little that must be read of a line to know to which task, tenant and day it belongs."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
 
 import msgspec
@@ -10,6 +10,9 @@ from msgspec import Struct
 from flywheel.records import Identifier, Timestamp
 
 NO_TENANT = b""
+FIRST_DAY = date(2023, 1, 1)
+"""The pool's first partition; what claims to be older is taken for a wrong clock."""
+CLOCK_SKEW = timedelta(days=1)
 
 
 class Header(Struct, rename="camel", frozen=True, kw_only=True):
@@ -39,14 +42,18 @@ class Header(Struct, rename="camel", frozen=True, kw_only=True):
 decode_header = msgspec.json.Decoder(Header).decode
 
 
-def read_header(line: bytes) -> Header | None:
-    """The line's keys; None where its task or its time cannot be read (a stray line)."""
+def read_header(line: bytes, *, written_at: datetime) -> Header | None:
+    """The line's keys; None where its task or its time cannot be read or believed (a stray line).
+
+    A time is believed between the pool's first day and a day after its segment was written: no partition would ever
+    come for another one, and the line would be in no account.
+    """
     try:
         header = decode_header(line)
-        header.timestamp.astimezone(UTC)
+        moment = header.timestamp.astimezone(UTC)
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError):
         return None
-    return header
+    return header if moment.date() >= FIRST_DAY and moment <= written_at + CLOCK_SKEW else None
 
 
 class Seen(Struct):
@@ -64,11 +71,11 @@ class SegmentIndex(Struct):
     stray_lines: int = 0
     tasks: dict[tuple[bytes, bytes], Seen] = {}
 
-    def add(self, line: bytes) -> None:
+    def add(self, line: bytes, *, written_at: datetime) -> None:
         """Account for one more line."""
         self.lines += 1
         self.size += len(line)
-        header = read_header(line)
+        header = read_header(line, written_at=written_at)
         if header is None:
             self.stray_lines += 1
             return
@@ -78,11 +85,11 @@ class SegmentIndex(Struct):
         seen.routed = seen.routed or routed
 
 
-def index_lines(lines: Iterator[bytes]) -> SegmentIndex:
+def index_lines(lines: Iterator[bytes], *, written_at: datetime) -> SegmentIndex:
     """The index of a segment's lines."""
     index = SegmentIndex()
     for line in lines:
-        index.add(line)
+        index.add(line, written_at=written_at)
     return index
 
 

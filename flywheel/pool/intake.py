@@ -16,8 +16,8 @@ from typing import Any
 from msgspec import Struct
 from psycopg import Connection
 
-from flywheel.collection.segments import closed_segments
-from flywheel.errors import PoolError
+from flywheel.collection.segments import closed_segments, recover_segments
+from flywheel.errors import NotASegmentError, PoolError
 from flywheel.pool.headers import SegmentIndex, index_lines
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import read_segment_lines
@@ -49,8 +49,9 @@ def index_segments(pool: BenchmarkPool, *, now: datetime) -> IntakeReport:
 
     Raises:
         PoolError: PostgreSQL cannot be used.
-        SegmentError: a file is not one of our segments.
     """
+    if pool.settings.segments_dir.is_dir():
+        recover_segments(pool.settings.segments_dir)  # what a dead writer left open
     total = SegmentIndex()
     torn = 0
     changed: set[date] = set()
@@ -101,7 +102,10 @@ def index_segment(connection: Connection[Any], path: Path, *, now: datetime) -> 
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     written_day = utc_day(written_at)
     lines = read_segment_lines(path)
-    index = index_lines(iter(lines))
+    try:
+        index = index_lines(iter(lines), written_at=written_at)
+    except NotASegmentError:  # its first bytes are not a segment's: nothing in it can be read, and the others can
+        index, lines.torn = SegmentIndex(), 1
     row = connection.execute(
         "INSERT INTO segments (name, lines, bytes, torn, written_at, written_day, stray_lines, indexed_at)"
         " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING id",

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -59,11 +59,19 @@ def read_segment_lines(path: Path) -> SegmentLines:
     return SegmentLines(path)
 
 
+class DaySegment(Struct, frozen=True):
+    """A segment with lines of a day."""
+
+    name: str
+    holds_strays: bool
+    written_at: datetime
+
+
 class DayPlan(Struct, frozen=True):
     """Which segments to read for a day and which tasks in them are the day's, as the ledger stood at one moment."""
 
     revision: int
-    segments: tuple[tuple[str, bool], ...]
+    segments: tuple["DaySegment", ...]
     owners: dict[tuple[bytes, bytes], bytes | None]
 
 
@@ -81,15 +89,15 @@ def plan_day(pool: BenchmarkPool, day: date) -> DayPlan:
         return DayPlan(revision[0] if revision else 0, day_segments(connection, day), owners)
 
 
-def day_segments(connection: Connection[Any], day: date) -> tuple[tuple[str, bool], ...]:
+def day_segments(connection: Connection[Any], day: date) -> tuple[DaySegment, ...]:
     """Names of the segments that hold lines of the day, in order of arrival, and whether stray lines are among them."""
     rows = connection.execute(
-        "SELECT name, written_day = %(day)s AND stray_lines > 0 FROM segments"
+        "SELECT name, written_day = %(day)s AND stray_lines > 0, written_at FROM segments"
         " WHERE (written_day = %(day)s AND stray_lines > 0)"
         " OR id IN (SELECT unnest(segments) FROM tasks WHERE day = %(day)s) ORDER BY id",
         {"day": day},
     )
-    return tuple((name, bool(strays)) for name, strays in rows)
+    return tuple(DaySegment(name, bool(strays), written_at) for name, strays, written_at in rows)
 
 
 def read_day(pool: BenchmarkPool, plan: DayPlan, *, part: int = 0, parts: int = 1) -> Iterator[RawLine]:
@@ -98,28 +106,30 @@ def read_day(pool: BenchmarkPool, plan: DayPlan, *, part: int = 0, parts: int = 
     Raises:
         PoolError: a segment of the ledger is no longer in its folder.
     """
-    for name, holds_strays in plan.segments:
-        path = pool.settings.segments_dir / name
+    for segment in plan.segments:
+        path = pool.settings.segments_dir / segment.name
         if not path.exists():
-            raise PoolError(f"segment {name} is in the ledger but not in {path.parent}; restore it from a backup")
+            raise PoolError(
+                f"segment {segment.name} is in the ledger but not in {path.parent}; restore it from a backup"
+            )
         for payload in read_segment_lines(path):
-            line = line_of(payload, name, plan, holds_strays=holds_strays)
+            line = line_of(payload, segment, plan)
             if line is not None and (line.task_key or b"\0")[0] % parts == part:
                 yield line
 
 
-def line_of(payload: bytes, segment: str, plan: DayPlan, *, holds_strays: bool) -> RawLine | None:
+def line_of(payload: bytes, segment: DaySegment, plan: DayPlan) -> RawLine | None:
     """The line, if it is the day's."""
-    header = read_header(payload)
+    header = read_header(payload, written_at=segment.written_at)
     if header is None:
-        stray = RawLine(payload=payload, segment=segment, log="", task_id=None, task_key=None, owner_key=None)
-        return stray if holds_strays else None
+        stray = RawLine(payload=payload, segment=segment.name, log="", task_id=None, task_key=None, owner_key=None)
+        return stray if segment.holds_strays else None
     key = (header.task_key, header.tenant_key)
     if key not in plan.owners:
         return None
     return RawLine(
         payload=payload,
-        segment=segment,
+        segment=segment.name,
         log=header.log_name,
         task_id=header.task_id,
         task_key=header.task_key,

@@ -123,11 +123,13 @@ class Loop:
         write_ledger(self._world.settings.home, self._ledger)
 
     def _approve(self) -> None:
+        verdict = self._world.observe(self._ledger).verdict
+        assert verdict is not None
         with self._display.stage("approval") as line:
             approved = approve(
                 self._world.engine,
                 self._world.mlflow,
-                version=None,
+                version=verdict.version,
                 now=datetime.now(UTC),
                 actor=REVIEWER,
                 reason="the quick start stands in for the reviewer",

@@ -13,7 +13,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.quickstart.ledger import Ledger
 from flywheel.quickstart.stages import Observation, Verdict
 from flywheel.quickstart.waiting import POOL_JOB
-from flywheel.rollout.promotion import CHAMPION, MODEL_NAME, current_champion
+from flywheel.rollout.promotion import CHAMPION, MODEL_NAME, current_champion, history
 from flywheel.services.dagster_api import ACTIVE, DagsterApi, Materialization
 from flywheel.services.mlflow_api import MlflowApi
 from flywheel.settings import Settings
@@ -37,6 +37,7 @@ class World(Struct, frozen=True, kw_only=True):
     def observe(self, ledger: Ledger) -> Observation:
         """What is there now."""
         judged = self.dagster.latest_materialization(CANDIDATE_ASSET)
+        verdict = verdict_of(judged) if judged else None
         return Observation(
             base_model_is_ready=bool(ledger.base_model) and Path(ledger.base_model).exists(),
             tasks_before=self.traffic("before").tasks,
@@ -44,8 +45,9 @@ class World(Struct, frozen=True, kw_only=True):
             tasks_after=self.traffic("after").tasks,
             tasks_after_wanted=self.settings.tasks.routed_after,
             pool_is_current=self.pool_is_current(),
-            verdict=verdict_of(judged) if judged else None,
+            verdict=verdict,
             champion=self.champion(),
+            was_champion=verdict is not None and str(verdict.version) in {c.version for c in history(self.engine)},
         )
 
     def traffic(self, label: str) -> TrafficReport:

@@ -29,7 +29,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
 class Observation(Struct, frozen=True, kw_only=True):
     """What is there, asked of the folder of models, the database, Dagster and MLflow.
 
-    ``pool_is_current`` says that every log line that was written is accounted for in the pool.
+    ``pool_is_current`` says that every log line that was written is accounted for in the pool, ``was_champion`` that
+    the judged version has served before.
     """
 
     base_model_is_ready: bool
@@ -40,6 +41,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     pool_is_current: bool
     verdict: Verdict | None
     champion: int | None
+    was_champion: bool = False
 
 
 def next_stage(seen: Observation) -> Stage:
@@ -54,7 +56,8 @@ def next_stage(seen: Observation) -> Stage:
     if not seen.verdict.registered:
         return Stage.DONE
     if seen.champion != seen.verdict.version:
-        return Stage.APPROVAL
+        # Somebody put another version in its place: their decision stands.
+        return Stage.DONE if seen.was_champion else Stage.APPROVAL
     if seen.tasks_after < seen.tasks_after_wanted:
         return Stage.TASKS_AFTER
     return Stage.DONE if seen.pool_is_current else Stage.POOL_AFTER

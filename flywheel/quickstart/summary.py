@@ -12,6 +12,7 @@ DECODINGS = ("greedy", "sampled")
 MODELS = {
     "baseZeroShot": "base, zero-shot",
     "baseFewShot": "base, few-shot",
+    "champion": "champion",
     "sft": "SFT",
     "grpo": "GRPO",
 }

@@ -15,11 +15,13 @@ from flywheel.training.verdict import Comparison, Judgement, TaskOutcome, judge
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BASELINES = {"baseZeroShot": "zero-shot", "baseFewShot": "few-shot"}
+BASELINES = ("baseZeroShot", "baseFewShot", "champion")
+PRETRAINED = BASELINES[:2]
 CANDIDATE_LABEL = "grpo"
 TITLES = {
     "baseZeroShot": "base, zero-shot",
     "baseFewShot": "base, few-shot",
+    "champion": "champion",
     "sft": "SFT",
     "grpo": "GRPO",
 }
@@ -32,8 +34,9 @@ class CandidateReport(Struct, frozen=True, kw_only=True):
 
     Attributes:
         judgement: the rule's outcome on greedy answers.
-        baseline: label of the model it was held against, the better of the two prompts.
-        models: figures by label, and those of the baseline again as ``base``.
+        baseline: label of the model it was held against: the best of the pretrained model's two prompts and the
+            champion, where one serves.
+        models: figures by label, and those of the better prompt again as ``base``.
         differences: paired intervals between neighbouring models.
     """
 
@@ -55,7 +58,7 @@ class AnswerRow(Struct, frozen=True, kw_only=True):
 
 
 def judge_candidate(result: Mapping[str, Any], answers: Path, *, recipe: EvaluationSettings) -> CandidateReport:
-    """Judge an evaluation's result: GRPO's greedy answers against those of the better baseline.
+    """Judge an evaluation's result: GRPO's greedy answers against those of the best baseline.
 
     Args:
         result: what the evaluation job wrote.
@@ -66,7 +69,7 @@ def judge_candidate(result: Mapping[str, Any], answers: Path, *, recipe: Evaluat
         TrainingError: the answers cannot be read.
     """
     models = dict(result["models"])
-    baseline = max(BASELINES, key=lambda label: models[label]["greedy"]["exact"])
+    baseline = best_of(models, BASELINES)
     outcomes = greedy_outcomes(answers)
     judgement = judge(
         outcomes[baseline],
@@ -77,9 +80,19 @@ def judge_candidate(result: Mapping[str, Any], answers: Path, *, recipe: Evaluat
     return CandidateReport(
         judgement=judgement,
         baseline=baseline,
-        models={"base": models[baseline], **models},
+        models={"base": models[best_of(models, PRETRAINED)], **models},
         differences=list(result["differences"]),
     )
+
+
+def best_of(models: Mapping[str, Mapping[str, Any]], labels: Sequence[str]) -> str:
+    """The label, of those that were compared, with the highest greedy accuracy; the first of equal ones."""
+    return max((label for label in labels if label in models), key=lambda label: models[label]["greedy"]["exact"])
+
+
+def titles(models: Mapping[str, Any]) -> dict[str, str]:
+    """What the compared models are called, in the order they are shown."""
+    return {label: title for label, title in TITLES.items() if label in models}
 
 
 def greedy_outcomes(path: Path) -> dict[str, list[TaskOutcome]]:
@@ -106,7 +119,7 @@ def markdown(report: CandidateReport, *, batch_id: str, lineage: Mapping[str, st
     return "\n\n".join(
         [
             f"# Batch {batch_id}: {verdict}",
-            f"{report.judgement.reason}. Baseline: the pretrained model, {BASELINES[report.baseline]}.",
+            f"{report.judgement.reason}. Held against: {TITLES[report.baseline]}.",
             "## Held-out tasks",
             models_table(report.models),
             "Exact answers with Wilson's 95 % interval; the reward is the rubric's overall score (0–1).",
@@ -127,7 +140,7 @@ def models_table(models: Mapping[str, Mapping[str, Any]]) -> str:
     for title in DECODINGS.values():
         header += [f"{title}: exact", "reward"]
     rows = []
-    for label, title in TITLES.items():
+    for label, title in titles(models).items():
         row = [title]
         for decoding in DECODINGS:
             figures = models[label][decoding]
@@ -180,7 +193,7 @@ def not_trained_on(models: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 for figures in (models[label]["not_trained_on"][name],)
             ),
         )
-        for label, title in TITLES.items()
+        for label, title in titles(models).items()
     ]
     return ["## Not trained on, reported apart (greedy, exact)", table(("model", *names), rows)]
 
@@ -191,7 +204,7 @@ def plot(report: CandidateReport) -> "Figure":
 
     figure = Figure(figsize=(7, 3.2), layout="constrained")
     axes = figure.add_subplot()
-    labels = list(TITLES)
+    labels = list(titles(report.models))
     for offset, (decoding, color) in enumerate(zip(DECODINGS, (ACCENT, QUIET), strict=True)):
         scores = [report.models[label][decoding] for label in labels]
         places = [number + (offset - 0.5) * 0.38 for number in range(len(labels))]

@@ -63,6 +63,25 @@ def test_a_line_without_task_or_time_belongs_to_the_day_its_segment_was_written(
     assert (raw.lines, raw.by_log) == (4, {"unreadable": 4})
 
 
+def test_a_time_that_cannot_be_believed_leaves_the_task_where_it_was(pool: BenchmarkPool) -> None:
+    wrong_clock = {"log": "feedback", "taskId": "t1", "source": "user", "name": "thumbs", "value": True}
+    logs = [
+        *task_logs("t1"),
+        *({**wrong_clock, "timestamp": at} for at in ("1970-01-01T00:00:00Z", "2999-01-01T00:00:00Z")),
+    ]
+    write_segment(pool.settings, "a", logs)
+    report = index_segments(pool, now=NOON)
+    assert report.stray_lines == 2
+    assert report.days == (NOON.date(),)
+
+
+def test_a_file_that_is_no_segment_holds_nothing_up(pool: BenchmarkPool) -> None:
+    write_segment(pool.settings, "b", task_logs("t1"))
+    (pool.settings.segments_dir / "a.segment").write_bytes(bytes(64))
+    report = index_segments(pool, now=NOON)
+    assert (report.new_segments, report.lines, report.torn) == (2, 3, 1)
+
+
 def test_every_line_is_in_exactly_one_day(pool: BenchmarkPool) -> None:
     for number in range(6):
         at = NOON + timedelta(hours=5 * number)
