@@ -16,7 +16,7 @@ from flywheel.records import Complexity, Message
 from flywheel.tasks.source import BenchmarkTask, ExpectedCall, Tool
 from flywheel.tasks.splits import split_of
 
-DIGITS = range(10)
+DIGITS = range(1, 7)
 ITEMS = ("apples", "pears", "eggs", "cups", "pens", "books")
 UNITS = ("meters", "miles", "yards", "grams", "pounds", "liters")
 
@@ -41,7 +41,7 @@ _QUESTIONS = {
     "price": "cost of {count} {item}?",
     "stock": "left on day {day} of {item}?",
 }
-_OPENINGS = ("", "Please: ", "Now: ", "Hello! ", "Next: ")
+_OPENINGS = ("", "Please: ", "Now: ", "Hello! ", "Next: ", "Hey, ", "Well, ", "So: ")
 TASK_TYPES = {
     "synthetic-add": ("add", "remove"),
     "synthetic-convert": ("convert",),

@@ -21,7 +21,7 @@ CHAT_TEMPLATE = (
 
 
 def make_scratch_model(settings: Settings, folder: Path) -> None:
-    """Write an untrained Llama (one layer, width 128, a quarter of a million weights) and its tokenizer."""
+    """Write an untrained Llama (2 layers, width 128, half a million weights) and its tokenizer."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -32,7 +32,7 @@ def make_scratch_model(settings: Settings, folder: Path) -> None:
             vocab_size=len(tokenizer),
             hidden_size=128,
             intermediate_size=256,
-            num_hidden_layers=1,
+            num_hidden_layers=2,
             num_attention_heads=8,
             num_key_value_heads=8,
             max_position_embeddings=512,

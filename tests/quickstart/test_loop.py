@@ -90,8 +90,11 @@ def assert_champion(found: dict[str, Any], settings: Settings) -> None:
     assert found["models"]["grpo"]["greedy"]["exact"] > found["models"]["base"]["greedy"]["exact"]
     tasks = settings.tasks.routed_before + settings.tasks.routed_after
     assert found["routing"]["before"]["tasks"] + found["routing"]["after"]["tasks"] == tasks
-    assert found["pool"]["points"] + found["pool"]["quarantined"] // 3 == tasks
-    assert found["pool"]["lines"] == 3 * tasks + found["pool"]["duplicates"]
+    assert found["pool"]["points"] == tasks
+    # A kill between the logs of a task leaves lines that a later attempt superseded: duplicates, or in quarantine.
+    surplus = found["pool"]["duplicates"] + found["pool"]["quarantined"]
+    assert found["pool"]["lines"] == 3 * tasks + surplus
+    assert surplus <= 2
     assert found["pool"]["waiting"] == 0
     assert set(found["routing"]["after"]["agents"]) - set(found["routing"]["before"]["agents"]), (
         "no new agent got a task"

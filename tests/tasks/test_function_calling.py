@@ -3,6 +3,7 @@
 import importlib.metadata
 import sys
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 
@@ -55,8 +56,7 @@ def test_the_published_answer_passes_its_own_check(tasks: tuple[BenchmarkTask, .
 
 def test_another_tasks_answer_fails_the_check(tasks: tuple[BenchmarkTask, ...]) -> None:
     simple = [task for task in tasks if task.category == "simple_python"]
-    pairs = zip(simple, simple[1:], strict=False)
-    passed = [a.id for a, b in pairs if check(a.expected, a.tools, reference_answer(b)).exact]
+    passed = [a.id for a, b in pairwise(simple) if check(a.expected, a.tools, reference_answer(b)).exact]
     assert passed == []
 
 

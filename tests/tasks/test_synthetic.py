@@ -22,7 +22,7 @@ def test_the_same_content_is_in_one_split_however_it_is_phrased(tasks: tuple[Ben
     splits = defaultdict(set)
     for task in tasks:
         splits[reference_answer(task)].add(task.split)
-    assert len(splits) == 300
+    assert len(splits) == 180
     assert all(len(found) == 1 for found in splits.values())
 
 
