@@ -137,6 +137,7 @@ class TrainerSettings(Section):
     """How training processes are started."""
 
     processes: int = Field(1, gt=0, description="accelerate processes")
+    threads: int = Field(0, ge=0, description="of each process, on processors; 0: the machine's cores, shared out")
     precision: Literal["bf16", "fp32"] = Field("bf16", description="of the computation; weights are always fp32")
     device: Literal["auto", "cpu", "gpu"] = "auto"
     launch_arguments: tuple[str, ...] = Field((), description="passed to accelerate launch, for FSDP or several nodes")
