@@ -57,7 +57,7 @@ class Quickstart:
         return found
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_a_loop_killed_on_the_way_ends_with_a_champion_and_counts_nothing_twice(open_folder: Path) -> None:
     quickstart = Quickstart(open_folder / "quickstart" / "home")
     try:

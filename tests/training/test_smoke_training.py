@@ -63,7 +63,7 @@ def write_points(path: Path, tasks: list[BenchmarkTask], *, error_rate: float) -
     path.write_bytes(b"".join(encode(point) + b"\n" for point in points))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_grpo_repairs_what_imperfect_demonstrations_taught(tmp_path: Path) -> None:
     settings = Settings.load(profile="smoke", home=tmp_path / "home")
     batch_dir = tmp_path / "batch"
