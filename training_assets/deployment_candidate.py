@@ -97,7 +97,9 @@ def comparison(pool: BenchmarkPool, registry: ModelRegistry, *, folder: Path, ba
     serving = [EvaluatedModel(label="champion", model_dir=registry.folder_of(champion))] if champion else []
     trained = [
         EvaluatedModel(
-            label=stage, model_dir=registry.folder_of(registry.version_of(stage=stage, training_batch=batch_id))
+            label=stage,
+            model_dir=registry.folder_of(registry.version_of(stage=stage, training_batch=batch_id)),
+            samples=pool.settings.evaluation.samples,
         )
         for stage in ("sft", "grpo")
     ]

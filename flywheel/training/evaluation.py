@@ -68,12 +68,12 @@ def evaluate(job: EvaluationJob, reporter: Reporter) -> dict[str, Any]:
     trained, reported = chosen_tasks(source_of(job.tasks).tasks(), job)
     if not trained:
         raise TrainingError(f"there are no {job.split} tasks in {', '.join(job.tasks.training_categories)}")
-    per_model = len(trained) * (1 + job.recipe.samples) + len(reported)
+    per_model = [len(trained) * (1 + model.samples) + len(reported) for model in job.models]
     answers: list[EvaluatedAnswer] = []
     for number, model in enumerate(job.models):
-        runner = ModelRunner(job, model, reporter, done_before=number * per_model, total=len(job.models) * per_model)
+        runner = ModelRunner(job, model, reporter, done_before=sum(per_model[:number]), total=sum(per_model))
         answers += runner.answers(trained, "greedy", samples=1, trained=True)
-        answers += runner.answers(trained, "sampled", samples=job.recipe.samples, trained=True)
+        answers += runner.answers(trained, "sampled", samples=model.samples, trained=True)
         answers += runner.answers(reported, "greedy", samples=1, trained=False)
     (job.output_dir / ANSWERS_FILE).write_bytes(msgspec.json.Encoder().encode_lines(answers))
     return {

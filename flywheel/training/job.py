@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from flywheel.errors import TrainingError
 from flywheel.settings import (
@@ -86,10 +86,11 @@ class GrpoJob(Job):
 
 
 class EvaluatedModel(Section):
-    """A model and the prompt it is asked with."""
+    """A model, the prompt it is asked with, and how many sampled answers it gives to each task."""
 
     label: str
     model_dir: Path
+    samples: int = Field(1, gt=0)
     prompt: Literal["zero-shot", "few-shot"] = "zero-shot"
 
 
