@@ -29,6 +29,7 @@ def test_definitions_load_without_torch_and_other_heavy_libraries() -> None:
 
 def test_the_definitions_are_consistent(defs: dg.Definitions) -> None:
     dg.Definitions.validate_loadable(defs)
+    assert {job.name for job in defs.resolve_all_job_defs()} >= {"pool_day", "training"}
 
 
 def test_lineage_runs_from_raw_logs_to_the_candidate(defs: dg.Definitions) -> None:

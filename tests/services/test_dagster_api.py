@@ -54,6 +54,7 @@ def test_a_run_is_terminated(dagster: DagsterApi) -> None:
     wait_until(lambda: dagster.runs(job="endless_job")[0].status == "STARTED")
     dagster.terminate([run_id])
     wait_until(lambda: dagster.runs(job="endless_job", statuses=["CANCELED"]) != [])
+    assert not dagster.runs(job="endless_job")[0].is_active
 
 
 def test_a_backfill_runs_its_partitions(dagster: DagsterApi) -> None:
