@@ -99,6 +99,16 @@ class SftSettings(Section):
     seed: int = 0
 
 
+class TermWeights(Section):
+    """What GRPO multiplies the rubric's terms with while it trains; the rubric, and so every report, stays as it is."""
+
+    format: float = Field(1.0, ge=0)
+    tool: float = Field(1.0, ge=0)
+    task: float = Field(1.0, ge=0)
+    minimal: float = Field(1.0, ge=0)
+    cost: float = Field(1.0, ge=0)
+
+
 class GrpoSettings(Section):
     """The recipe of group relative policy optimization."""
 
@@ -111,6 +121,7 @@ class GrpoSettings(Section):
     micro_batch: int = Field(8, gt=0, description="completions in one backward pass of a process: sets peak memory")
     temperature: float = Field(1.0, gt=0)
     beta: float = Field(0.0, ge=0, description="weight of the KL term")
+    term_weights: TermWeights = TermWeights()
     scale_rewards: Literal["group", "batch", "none"] = Field(
         "batch",
         description="whose deviation divides; in a group of equal answers, group makes a token's cost a verdict",

@@ -1,13 +1,14 @@
 """How the pool's reports look in Dagster: numbers, row counts, column schemas and plots."""
 
 import base64
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 import msgspec
 from msgspec import Struct
+
+from flywheel.reports.rendering import png
 
 OWNERS = ["team:platform"]
 TABULAR = {"python", "deltalake"}
@@ -66,13 +67,5 @@ def bar_chart(counts: Mapping[str, float], *, title: str) -> dg.MarkdownMetadata
 
 def markdown_image(figure: Any, *, alternative: str) -> dg.MarkdownMetadataValue:
     """A matplotlib figure as an image inside Markdown."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    encoded = base64.b64encode(buffer.getvalue()).decode()
+    encoded = base64.b64encode(png(figure)).decode()
     return dg.MetadataValue.md(f"![{alternative}](data:image/png;base64,{encoded})")
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table."""
-    lines = [" | ".join(header), " | ".join("---" for _ in header), *(" | ".join(map(str, row)) for row in rows)]
-    return "\n".join(f"| {line} |" for line in lines)

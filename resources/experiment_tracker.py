@@ -29,11 +29,17 @@ class ExperimentTracker(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @contextmanager
     def run(self, *, name: str, stage: str, training_batch: str, tags: Mapping[str, str]) -> Iterator["Run"]:
-        """A run that ends as FINISHED, or as FAILED when the body raises. Training processes log into it by its id."""
+        """A run that ends as FINISHED, or as FAILED when the body raises. Training processes log into it by its id.
+
+        A run of the same stage and batch that still looks alive was cut off with its machine: it becomes KILLED.
+        """
         client = self.client()
         experiment = client.get_experiment_by_name(EXPERIMENT)
         experiment_id = experiment.experiment_id if experiment else client.create_experiment(EXPERIMENT)
         lineage = {STAGE_TAG: stage, BATCH_TAG: training_batch, **tags}
+        same = f"tags.`{STAGE_TAG}` = '{stage}' and tags.`{BATCH_TAG}` = '{training_batch}'"
+        for dead in client.search_runs([experiment_id], filter_string=f"attributes.status = 'RUNNING' and {same}"):
+            client.set_terminated(dead.info.run_id, status="KILLED")
         run = client.create_run(experiment_id, run_name=name, tags=lineage)
         try:
             yield run

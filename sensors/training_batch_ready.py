@@ -10,6 +10,8 @@ from pool_assets.partitions import TRAINING_BATCHES, training_batches
 from resources.benchmark_pool import BenchmarkPoolResource
 from sensors.attempts import run_states, started_at
 
+STAGES = ("training_batch", "sft_model", "grpo_model", "deployment_candidate")
+
 
 @dg.sensor(
     job_name="training",
@@ -35,10 +37,17 @@ def training_batch_ready(
             dg.RunRequest(
                 run_key=f"{decision.batch_id}#{attempt}@{started_at():.0f}",
                 partition_key=decision.batch_id,
+                asset_selection=remaining(context.instance, decision.batch_id),
             )
         ],
         dynamic_partitions_requests=[training_batches.build_add_request([decision.batch_id])],
     )
+
+
+def remaining(instance: dg.DagsterInstance, batch_id: str) -> list[dg.AssetKey]:
+    """What of a batch's training is not there yet: a run that goes on trains nothing twice."""
+    keys = [dg.AssetKey(name) for name in STAGES]
+    return [key for key in keys if batch_id not in instance.get_materialized_partitions(key)]
 
 
 def open_batches(instance: dg.DagsterInstance) -> list[OpenBatch]:

@@ -7,7 +7,8 @@ import dagster as dg
 import msgspec
 
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.reports.candidate import CandidateReport, judge_candidate, markdown, plot, png
+from flywheel.reports.candidate import CandidateReport, judge_candidate, markdown, plot
+from flywheel.reports.rendering import png
 from flywheel.training.job import ANSWERS_FILE, EvaluatedModel, EvaluationJob
 from flywheel.training.pretrained import ensure_base_model
 from pool_assets.partitions import checked_partition, training_batches
@@ -65,6 +66,7 @@ def deployment_candidate(
                 }
             ),
             "models": dg.MetadataValue.json(report.models),
+            "differences": dg.MetadataValue.json(report.differences),
             "report": dg.MetadataValue.md(page),
             "accuracy": markdown_image(plot(report), alternative="exact answers to held-out tasks"),
             "report_url": dg.MetadataValue.url(f"{experiment_tracker.run_url(run)}/artifacts"),

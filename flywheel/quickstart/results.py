@@ -1,7 +1,7 @@
 """What a finished loop measured, gathered from where it is stored."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -10,9 +10,11 @@ from flywheel.errors import ServiceError
 from flywheel.pool.expectations import data_docs_index
 from flywheel.quickstart.ledger import Ledger
 from flywheel.quickstart.observation import World, verdict_of
-from flywheel.quickstart.summary import AgentShare, Candidate, ModelScores, Routing, Summary, Traffic
+from flywheel.quickstart.summary import AgentShare, Candidate, Difference, ModelScores, Routing, Summary, Traffic
 from flywheel.services.dagster_api import Materialization
 from flywheel.services.endpoints import Endpoints
+
+T = TypeVar("T")
 
 
 def summarize(world: World, ledger: Ledger, endpoints: Endpoints) -> Summary:
@@ -28,7 +30,8 @@ def summarize(world: World, ledger: Ledger, endpoints: Endpoints) -> Summary:
     return Summary(
         profile=world.settings.profile,
         batch=judged.partition,
-        models=scores_of(judged),
+        models=figures_of(judged, "models", dict[str, ModelScores]),
+        differences=figures_of(judged, "differences", list[Difference]),
         candidate=Candidate(registered=verdict.registered, version=verdict.version, reason=verdict.reason),
         routing=Routing(before=traffic_of(world.traffic("before")), after=traffic_of(world.traffic("after"))),
         pool=world.pool_counts(),
@@ -38,14 +41,14 @@ def summarize(world: World, ledger: Ledger, endpoints: Endpoints) -> Summary:
     )
 
 
-def scores_of(judged: Materialization) -> dict[str, ModelScores]:
-    """The figures among a judgement's metadata.
+def figures_of(judged: Materialization, name: str, kind: type[T]) -> T:
+    """Figures among a judgement's metadata.
 
     Raises:
         ServiceError: they have another shape.
     """
     try:
-        return msgspec.convert(judged.metadata["models"], type=dict[str, ModelScores])
+        return msgspec.convert(judged.metadata[name], type=kind)
     except (KeyError, msgspec.ValidationError) as error:
         raise ServiceError(f"the figures of batch {judged.partition} cannot be read: {error}") from error
 

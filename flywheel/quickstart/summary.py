@@ -8,14 +8,9 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
+from flywheel.reports.candidate import TITLES
+
 DECODINGS = ("greedy", "sampled")
-MODELS = {
-    "baseZeroShot": "base, zero-shot",
-    "baseFewShot": "base, few-shot",
-    "champion": "champion",
-    "sft": "SFT",
-    "grpo": "GRPO",
-}
 
 
 class Score(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -33,6 +28,18 @@ class ModelScores(Struct, frozen=True, kw_only=True, rename="camel"):
 
     greedy: Score
     sampled: Score
+
+
+class Difference(Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
+    """What one model answers better than another, paired by task: a mean with its 95 % interval."""
+
+    source: str
+    target: str
+    mode: str
+    figure: str
+    value: float
+    low: float
+    high: float
 
 
 class Candidate(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -73,6 +80,7 @@ class Summary(Struct, frozen=True, kw_only=True, rename="camel"):
     profile: str
     batch: str
     models: dict[str, ModelScores]
+    differences: list[Difference]
     candidate: Candidate
     routing: Routing
     pool: dict[str, int]
@@ -92,6 +100,9 @@ def print_summary(console: Console, summary: Summary) -> None:
     """The tables and links that end the quick start."""
     console.print()
     console.print(models_table(summary.models))
+    for difference in summary.differences:
+        if (difference.source, difference.target, difference.figure) == ("sft", "grpo", "reward"):
+            console.print(difference_line(difference), soft_wrap=True)
     console.print(verdict_line(summary.candidate), soft_wrap=True)
     console.print(routing_table(summary.routing))
     console.print(pool_line(summary.pool), soft_wrap=True)
@@ -108,7 +119,7 @@ def models_table(models: Mapping[str, ModelScores]) -> Table:
         table.add_column(f"{decoding}: exact", justify="right")
         table.add_column("reward", justify="right")
     table.add_column("tasks", justify="right")
-    for key, title in MODELS.items():
+    for key, title in TITLES.items():
         if key in models:
             scores = models[key]
             cells = [
@@ -121,6 +132,16 @@ def models_table(models: Mapping[str, ModelScores]) -> Table:
 def interval(score: Score) -> str:
     """A share of exact answers as people read it."""
     return f"{score.exact:.1%} ({score.low:.1%}–{score.high:.1%})"
+
+
+def difference_line(difference: Difference) -> str:
+    """What a training stage changed, and whether that is more than chance."""
+    is_shown = difference.low > 0 or difference.high < 0
+    return (
+        f"{TITLES[difference.target]} against {TITLES[difference.source]}, {difference.mode} {difference.figure}: "
+        f"{difference.value:+.3f} ({difference.low:+.3f} to {difference.high:+.3f}), "
+        f"{'more' if is_shown else 'not more'} than chance explains"
+    )
 
 
 def verdict_line(candidate: Candidate) -> str:

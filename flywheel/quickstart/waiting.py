@@ -147,12 +147,13 @@ class TrainingWatch:
             self._pause(POLL_S)
 
     def _wait_for_step(self, batch_id: str, key: str, line: StageLine) -> None:
-        """Wait until a step has ended well, in whichever run of the batch is the newest."""
+        """Wait until a step has ended well in any run of the batch: a run that goes on leaves out what is done."""
         patience = Patience(f"another training run of {batch_id}")
         while True:
             self._check()
-            run = newest(self._dagster.runs(job=TRAINING_JOB, partition=batch_id, limit=1))
-            if run is not None and (run.status == "SUCCESS" or step_status(run, key) == "SUCCESS"):
+            runs = self._dagster.runs(job=TRAINING_JOB, partition=batch_id)
+            run = newest(runs)
+            if any(step_status(run, key) == "SUCCESS" for run in runs) or (run and run.status == "SUCCESS"):
                 return
             if run is not None and run.is_active:
                 patience.renew()

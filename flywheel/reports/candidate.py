@@ -1,6 +1,5 @@
 """The report on a trained model: what it was compared with, on what, and what follows. For people to decide by."""
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from flywheel.errors import TrainingError
+from flywheel.reports.rendering import table
 from flywheel.settings import EvaluationSettings
 from flywheel.training.verdict import Comparison, Judgement, TaskOutcome, judge
 
@@ -224,19 +224,6 @@ def plot(report: CandidateReport) -> "Figure":
     return figure
 
 
-def png(figure: "Figure") -> bytes:
-    """The figure as a PNG image."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    return buffer.getvalue()
-
-
 def share(value: float, low: float, high: float) -> str:
     """A share with its interval."""
     return f"{value:.1%} ({low:.1%}–{high:.1%})"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

@@ -29,8 +29,9 @@ from flywheel.training.job import (
     write_result,
 )
 from flywheel.training.processors import score_labels_only, tracker, use_cpu
-from flywheel.training.rewards import reward_functions
+from flywheel.training.rewards import TERMS, reward_functions
 from flywheel.training.rollout import ShadowRollout
+from flywheel.training.shared_prompts import SharedPromptTrainer, keep_groups_together
 
 
 def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
@@ -45,7 +46,8 @@ def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
     model = AutoModelForCausalLM.from_pretrained(job.model_dir, dtype="float32")
     rows = steps_of_like_length(grpo_rows(tasks), tokenizer, recipe=job.recipe)
     steps = StepReporter(reporter)
-    trainer = GRPOTrainer(
+    trainer_class = SharedPromptTrainer if use_cpu(job.trainer) else GRPOTrainer
+    trainer = trainer_class(
         model=model,
         reward_funcs=reward_functions(tasks),
         args=configuration(job),
@@ -93,6 +95,7 @@ def configuration(job: GrpoJob) -> GRPOConfig:
     on_cpu = use_cpu(job.trainer)
     if on_cpu:
         score_labels_only()
+        keep_groups_together()
     completions = job.recipe.prompts_per_step * job.recipe.generations // int(os.environ.get("WORLD_SIZE", "1"))
     micro_batch = min(job.recipe.micro_batch, completions)
     return GRPOConfig(
@@ -107,6 +110,7 @@ def configuration(job: GrpoJob) -> GRPOConfig:
         warmup_steps=job.recipe.warmup_steps,
         temperature=job.recipe.temperature,
         beta=job.recipe.beta,
+        reward_weights=[getattr(job.recipe.term_weights, term) for term in TERMS],
         loss_type="dapo",
         scale_rewards=job.recipe.scale_rewards,
         shuffle_dataset=False,  # steps_of_like_length has shuffled

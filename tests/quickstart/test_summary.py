@@ -7,6 +7,7 @@ from rich.console import Console
 from flywheel.quickstart.summary import (
     AgentShare,
     Candidate,
+    Difference,
     ModelScores,
     Routing,
     Score,
@@ -32,6 +33,11 @@ def summary(*, registered: bool = True) -> Summary:
         profile="quickstart",
         batch="batch-20260105-101500",
         models={"base": scores(0.1), "baseZeroShot": scores(0.05), "sft": scores(0.3), "grpo": scores(0.35)},
+        differences=[
+            Difference(source="sft", target="grpo", mode=mode, figure=figure, value=0.05, low=low, high=0.09)
+            for mode, low in (("greedy", -0.01), ("sampled", 0.01))
+            for figure in ("exact", "reward")
+        ],
         candidate=Candidate(registered=registered, version=2 if registered else None, reason="25.0 % better"),
         routing=Routing(before=traffic("reference", 0.9), after=traffic("champion", 0.4)),
         pool={"lines": 1200, "points": 396, "quarantined": 9, "duplicates": 3, "waiting": 0},
@@ -52,6 +58,15 @@ def test_the_file_has_the_shape_that_programs_read(tmp_path: Path) -> None:
     assert found["routing"]["before"]["agents"]["reference"]["share"] == 0.9
     assert found["routing"]["after"]["successRate"] == 0.5
     assert found["pool"].keys() == {"lines", "points", "quarantined", "duplicates", "waiting"}
+    assert found["differences"][3] == {
+        "from": "sft",
+        "to": "grpo",
+        "mode": "sampled",
+        "figure": "reward",
+        "value": 0.05,
+        "low": 0.01,
+        "high": 0.09,
+    }
     assert found["seconds"] == {"tasks before": 83.2}
     assert found["peakMemoryGiB"] == 6.25
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
@@ -69,6 +84,8 @@ def test_people_see_every_figure() -> None:
         "396 points",
         "6.2 GiB",
         "tasks before 83",
+        "GRPO against SFT, greedy reward: +0.050 (-0.010 to +0.090), not more than chance explains",
+        "GRPO against SFT, sampled reward: +0.050 (+0.010 to +0.090), more than chance explains",
     ):
         assert figure in text
 

@@ -109,6 +109,19 @@ def test_a_run_that_is_tried_again_by_the_sensor_is_followed_on(tmp_path: Path) 
     assert training.batch_id == "batch-1"
 
 
+def test_what_an_earlier_run_finished_is_not_waited_for_again(tmp_path: Path) -> None:
+    done = [step(key, "SUCCESS") for key in ("training_batch", "sft_model")]
+    failed = run("FAILURE", *done, step("grpo_model", "FAILURE"))
+    rest = [key for key in TRAINING_STEPS if key not in ("training_batch", "sft_model")]
+    going = run("STARTED", *(step(key, "IN_PROGRESS") for key in rest))
+    finished = run("SUCCESS", *(step(key, "SUCCESS") for key in rest))
+    console = Console(record=True, width=200)
+    states = [[going, failed], [going, failed], [going, failed], [going, failed], [finished, failed]]
+    watch(ScriptedDagster(states), tmp_path, console).follow()
+    lines = [line for line in console.export_text().splitlines() if ": done in" in line]
+    assert [line.split(":")[0] for line in lines] == list(TRAINING_STEPS.values())
+
+
 def test_a_run_that_failed_for_good_is_an_error_that_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

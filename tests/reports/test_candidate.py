@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flywheel.reports.candidate import judge_candidate, markdown, plot, png
+from flywheel.reports.candidate import judge_candidate, markdown, plot
+from flywheel.reports.rendering import png
 from flywheel.settings import EvaluationSettings
 
 TASKS = 100

@@ -8,7 +8,7 @@ import pytest
 
 from sensors.attempts import STARTED_AT, run_states
 from sensors.run_interrupted import run_interrupted
-from sensors.training_batch_ready import open_batches
+from sensors.training_batch_ready import open_batches, remaining
 
 
 @dg.op
@@ -52,6 +52,15 @@ def test_a_batch_without_a_verdict_is_open(instance: dg.DagsterInstance) -> None
     make_run(instance, dg.DagsterRunStatus.FAILURE, partition="b2")
     (batch,) = open_batches(instance)
     assert (batch.id, batch.runs) == ("b2", ("failed",))
+
+
+def test_a_batch_goes_on_where_it_was_cut_off(instance: dg.DagsterInstance) -> None:
+    for batch, done in {"b1": ("training_batch", "sft_model"), "b2": ("training_batch",)}.items():
+        for name in done:
+            instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=batch))
+    assert [key.to_user_string() for key in remaining(instance, "b1")] == ["grpo_model", "deployment_candidate"]
+    assert len(remaining(instance, "b2")) == 3
+    assert len(remaining(instance, "b3")) == 4
 
 
 def test_a_run_that_died_with_the_services_is_marked_as_failed(
