@@ -7,11 +7,16 @@ Tables are declared beside the code that owns them (``flywheel.pool.tables``, ``
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Engine, MetaData, create_engine, make_url
+import psycopg
+from sqlalchemy import Engine, ExceptionContext, MetaData, create_engine, event, make_url
+
+from flywheel.errors import DatabaseError
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
+OUTAGES = ("08", "53", "57P")
+"""Classes of SQLSTATE: no connection, no room, shut down or crashed. Deadlocks and cancelled queries are not outages."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 metadata = MetaData(
@@ -33,8 +38,25 @@ def url_with(url: str, *, driver: str, database: str | None = None) -> str:
 
 
 def connect(url: str) -> Engine:
-    """An engine over psycopg 3 that checks connections before use, so that a restarted server is no error."""
-    return create_engine(url_with(url, driver="psycopg"), pool_pre_ping=True)
+    """An engine over psycopg 3 that checks connections before use, so that a restarted server is no error.
+
+    A server that cannot be reached, is shut down or has no room is a ``DatabaseError``; SQLAlchemy's other errors pass.
+    """
+    engine = create_engine(url_with(url, driver="psycopg"), pool_pre_ping=True)
+    event.listen(engine, "handle_error", _say_outage)
+    return engine
+
+
+def _say_outage(context: ExceptionContext) -> None:
+    error = context.original_exception
+    if context.is_pre_ping or not isinstance(error, psycopg.OperationalError):
+        return
+    if error.sqlstate is None or error.sqlstate.startswith(OUTAGES):
+        reason = str(error).strip().splitlines()[0]
+        raise DatabaseError(
+            f"PostgreSQL cannot be used: {reason}. See that it runs and that its disk has room, then run this again; "
+            f"nothing is lost"
+        ) from error
 
 
 def upgrade(url: str, revision: str = "head") -> None:

@@ -17,6 +17,10 @@ class PortInUseError(ServiceError):
     """Raised before anything is started when a port is taken. Stop the other program or choose another port."""
 
 
+class DatabaseError(ServiceError):
+    """Raised when PostgreSQL cannot be reached or has no room. Nothing was half written; mend it and run again."""
+
+
 class TaskSourceError(FlywheelError):
     """Raised when the tasks of a source cannot be read, for example because its data wheel is not installed."""
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct
 from psycopg import Connection, OperationalError
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from flywheel.database import connect
 from flywheel.errors import PoolError
@@ -56,14 +55,10 @@ class BenchmarkPool(Struct, frozen=True):
         """A psycopg connection in a transaction, for COPY and statements over temporary tables.
 
         Raises:
-            PoolError: PostgreSQL cannot be reached, or stops answering.
+            DatabaseError: PostgreSQL cannot be reached.
+            PoolError: it stops answering.
         """
-        try:
-            pooled = self.engine.raw_connection()
-        except SQLAlchemyError as error:
-            raise PoolError(
-                f"PostgreSQL cannot be reached: {error}. `flywheel status` says whether it runs."
-            ) from error
+        pooled = self.engine.raw_connection()
         try:
             connection: Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
             with connection.transaction():

@@ -8,11 +8,13 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any
 
+import psutil
 import psycopg
 from psycopg import sql
 
 from flywheel.database import url_with
 from flywheel.errors import ServiceError
+from flywheel.services.processes import last_lines, postmaster_pid
 
 DATABASES = ("flywheel", "dagster", "mlflow")
 
@@ -46,11 +48,16 @@ class EmbeddedPostgres:
             ) from error
         return url_with(str(self._server.get_uri()), driver="")
 
-    @property
-    def pid(self) -> int:
-        """Process id of the running server."""
-        assert self._server is not None
-        return int(self._server.get_pid())
+    def check(self) -> None:
+        """Make sure that the server still runs.
+
+        Raises:
+            ServiceError: it has ended; the message holds the end of its log.
+        """
+        pid = postmaster_pid(self.data)
+        if pid is None or not psutil.pid_exists(pid):
+            log = self.data / "log"
+            raise ServiceError(f"PostgreSQL has ended. The end of {log}:\n{last_lines(log)}")
 
     def stop(self) -> None:
         """Stop the server and wait for it. Does nothing where it does not run."""

@@ -50,9 +50,17 @@ def find(supervisor: str) -> list[psutil.Process]:
 
 def installation_processes(home: Path) -> list[int]:
     """Process ids of an installation, for measuring: this process, the embedded PostgreSQL, everything supervised."""
-    postmaster = home / "postgres" / "postmaster.pid"
-    server = [int(postmaster.read_text().splitlines()[0])] if postmaster.exists() else []
-    return [os.getpid(), *server, *(process.pid for process in find(supervisor_id(home)))]
+    server = postmaster_pid(home / "postgres")
+    found = [os.getpid(), *(process.pid for process in find(supervisor_id(home)))]
+    return found if server is None else [*found, server]
+
+
+def postmaster_pid(data: Path) -> int | None:
+    """Process id that the server of a data folder wrote down; ``None`` where it has ended in order or never ran."""
+    try:
+        return int((data / "postmaster.pid").read_text().splitlines()[0])
+    except FileNotFoundError:
+        return None
 
 
 def belongs(process: psutil.Process, supervisor: str) -> bool:

@@ -173,6 +173,8 @@ class Services:
         Raises:
             ServiceError: one has ended; the message holds the end of its log.
         """
+        if self._postgres is not None:
+            self._postgres.check()
         for program, process in self._running:
             code = process.poll()
             if code is not None:

@@ -1,0 +1,26 @@
+"""The embedded server, when it is not there any more."""
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flywheel.errors import ServiceError
+from flywheel.services.postgres import EmbeddedPostgres
+from flywheel.services.processes import postmaster_pid
+
+
+def test_a_server_that_was_killed_is_noticed() -> None:
+    with tempfile.TemporaryDirectory(prefix="flywheel-test-", ignore_cleanup_errors=True) as folder:
+        server = EmbeddedPostgres(Path(folder) / "data")
+        server.start()
+        server.check()
+        pid = postmaster_pid(server.data)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        psutil.wait_procs([psutil.Process(pid)], timeout=10)
+        with pytest.raises(ServiceError, match="PostgreSQL has ended"):
+            server.check()

@@ -1,0 +1,26 @@
+"""What is said when PostgreSQL is not there."""
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import ProgrammingError
+
+from flywheel.database import connect
+from flywheel.errors import DatabaseError
+
+
+def test_a_server_that_is_not_there_is_said_in_a_sentence() -> None:
+    engine = connect("postgresql://nobody@127.0.0.1:9/flywheel")
+    with pytest.raises(DatabaseError, match=r"PostgreSQL cannot be used: .*127\.0\.0\.1.*nothing is lost"):
+        engine.connect()
+
+
+def test_a_server_that_is_shut_down_in_the_middle_is_too(database_url: str) -> None:
+    watched = connect(database_url)
+    with watched.connect() as connection, pytest.raises(DatabaseError, match="terminating connection"):
+        connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+
+def test_a_wrong_query_is_no_outage(database_url: str) -> None:
+    watched = connect(database_url)
+    with watched.connect() as connection, pytest.raises(ProgrammingError):
+        connection.execute(text("SELECT * FROM there_is_no_such_table"))
