@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 OUTAGES = ("08", "53", "57P")
-"""Classes of SQLSTATE: no connection, no room, shut down or crashed. Deadlocks and cancelled queries are not outages."""
+"""Classes of SQLSTATE: no connection, no room, shut down or crashed. Deadlocks and cancelled queries are none."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 metadata = MetaData(
