@@ -16,6 +16,8 @@ from flywheel.quickstart.waiting import TrainingWatch, wait_for_pool
 from flywheel.services.approval import approve
 
 REVIEWER = "quick start"
+WAITING = (Stage.POOL_BEFORE, Stage.POOL_AFTER)
+"""Stages that may have to be done again at once: while the last lines were taken in, somebody wrote more."""
 
 
 class Loop:
@@ -61,7 +63,7 @@ class Loop:
         """
         last: Stage | None = None
         while (stage := next_stage(self._world.observe(self._ledger))) is not Stage.DONE:
-            if stage is last:
+            if stage is last and stage not in WAITING:
                 raise ServiceError(f"stage {stage.value!r} ended and its outcome is not there; see the logs below home")
             if stage is Stage.TRAINING:
                 self._actions[stage]()  # Dagster knows the seconds of its steps

@@ -1,8 +1,9 @@
 """Verifiable rewards for GRPO: the rubric's terms, computed from the answer's text and the published answer.
 
 One function per term, so that the tracker shows each by itself. A function returns what its term adds to the overall
-score (weight × term, and nothing where the answer is unsafe), so the sum that TRL optimizes is the rubric's overall
-score: the number that the arbiter logs and the evaluation reports.
+score (weight × term, and nothing where the answer is unsafe), so their sum is the rubric's overall score: the number
+that the arbiter logs and the evaluation reports. A recipe may weigh the terms differently (``TermWeights``); TRL then
+optimizes that weighted sum.
 """
 
 from collections.abc import Callable, Mapping, Sequence

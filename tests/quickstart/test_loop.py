@@ -68,12 +68,15 @@ def test_a_loop_killed_on_the_way_ends_with_a_champion_and_counts_nothing_twice(
         killed.wait()
 
         stopped = quickstart.start()
-        quickstart.wait_for("supervised fine-tuning ...", stopped)
+        quickstart.wait_for("reinforcement learning ...", stopped)
         stopped.terminate()
         assert stopped.wait() == 128 + signal.SIGTERM
         assert left_over(quickstart.settings) == []
+        [trained] = quickstart.home.glob("training/*/sft/result.json")
+        trained_at = trained.stat().st_mtime_ns
 
         first = quickstart.finish()
+        assert trained.stat().st_mtime_ns == trained_at, "SFT was done and was done again"
         assert_champion(first, quickstart.settings)
         assert left_over(quickstart.settings) == []
         assert running(quickstart.settings) is None
