@@ -1,5 +1,6 @@
 """Training starts by itself when the pool holds enough; otherwise the tick says in numbers what is missing."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -24,8 +25,11 @@ def training_batch_ready(
 ) -> dg.SensorResult | dg.SkipReason:
     """Request a run for a new batch, or again for one whose run broke off."""
     now = datetime.now(UTC)
-    with benchmark_pool.open() as pool:
-        lacking = missing(readiness(pool, now=now), pool.settings.batch)
+
+    def lacking() -> Sequence[str]:
+        with benchmark_pool.open() as pool:
+            return missing(readiness(pool, now=now), pool.settings.batch)
+
     decision = next_training(
         missing=lacking, open_batches=open_batches(context.instance), batch_id=f"batch-{now:%Y%m%d-%H%M%S}"
     )

@@ -7,14 +7,14 @@ from typing import Self
 
 import psutil
 
-INTERVAL_S = 2.0
+INTERVAL_S = 5.0
 
 
 class PeakMemory:
     """The largest sum of the memory of some processes and their children while the block runs.
 
     Counted as proportional set size (pages shared by n processes count 1/n to each; Linux), else unique set size
-    (macOS), else resident set size. A sampler sees no peak shorter than its interval of 2 s.
+    (macOS), else resident set size. A sampler sees no peak shorter than its interval of 5 s.
 
     Args:
         process_ids: who counts now; called for every sample.

@@ -11,7 +11,7 @@ from flywheel.quickstart.console import Display, StageLine
 from flywheel.quickstart.progress import newest_progress
 from flywheel.services.dagster_api import DagsterApi, Run, Sensor
 
-POLL_S = 1.0
+POLL_S = 2.0
 STALL_S = 180.0
 POOL_SENSOR = "new_segments"
 POOL_JOB = "pool_day"
@@ -167,7 +167,7 @@ class TrainingWatch:
     def _show(self, batch_id: str, run: Run, key: str, line: StageLine) -> None:
         """How far a running step is, by what its training process wrote last."""
         if step_status(run, key) != "IN_PROGRESS":
-            line.update(message=run.status.lower())
+            line.update(message=f"{batch_id}, {run.status.lower()}")
             return
         progress = newest_progress(self._folder / batch_id, since=step_start(run, key))
         if progress is not None:

@@ -21,7 +21,7 @@ def decode(
     prompts: Sequence[Sequence[int]],
     *,
     max_new_tokens: int,
-    temperature: float,
+    temperature: float | Sequence[float],
     end_ids: frozenset[int],
     generator: torch.Generator,
 ) -> list[list[int]]:
@@ -31,7 +31,7 @@ def decode(
         model: a causal language model in evaluation mode.
         prompts: token ids without padding, each at least one.
         max_new_tokens: longest continuation, in tokens.
-        temperature: 0 takes the most probable token.
+        temperature: 0 takes the most probable token; one for all prompts, or one for each.
         end_ids: tokens that end a continuation.
         generator: the source of chance, on the model's device.
     """
@@ -40,11 +40,13 @@ def decode(
     rows = torch.tensor([distinct.index(tuple(prompt)) for prompt in prompts], device=model.device)
     cache.batch_select_indices(rows)
     logits, mask = logits[rows], mask[rows]
+    each = [temperature] * len(prompts) if isinstance(temperature, int | float) else list(temperature)
+    temperatures = torch.tensor(each, dtype=torch.float32, device=model.device)
     outputs: list[list[int]] = [[] for _ in prompts]
     alive = torch.arange(len(prompts), device=model.device)
     running = torch.ones(len(prompts), dtype=torch.bool, device=model.device)
     for step in range(max_new_tokens):
-        chosen = _choose(logits, temperature=temperature, generator=generator)
+        chosen = _choose(logits, temperatures[alive], generator=generator)
         for row, token, runs in zip(alive.tolist(), chosen.tolist(), running.tolist(), strict=True):
             if runs:
                 outputs[row].append(token)
@@ -103,8 +105,11 @@ def _next_logits(model: PreTrainedModel, tokens: torch.Tensor, cache: DynamicCac
     return last
 
 
-def _choose(logits: torch.Tensor, *, temperature: float, generator: torch.Generator) -> torch.Tensor:
-    if temperature == 0:
-        return logits.argmax(dim=-1)
-    weights = torch.softmax(logits.float() / temperature, dim=-1)
-    return torch.multinomial(weights, num_samples=1, generator=generator)[:, 0]
+def _choose(logits: torch.Tensor, temperatures: torch.Tensor, *, generator: torch.Generator) -> torch.Tensor:
+    """The next token of each row (rows, vocabulary), at the temperature of each row (rows)."""
+    likeliest = logits.argmax(dim=-1)
+    sampled = temperatures > 0
+    if sampled.any():
+        weights = torch.softmax(logits[sampled].float() / temperatures[sampled, None], dim=-1)
+        likeliest[sampled] = torch.multinomial(weights, num_samples=1, generator=generator)[:, 0]
+    return likeliest

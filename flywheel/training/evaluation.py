@@ -72,9 +72,8 @@ def evaluate(job: EvaluationJob, reporter: Reporter) -> dict[str, Any]:
     answers: list[EvaluatedAnswer] = []
     for number, model in enumerate(job.models):
         runner = ModelRunner(job, model, reporter, done_before=sum(per_model[:number]), total=sum(per_model))
-        answers += runner.answers(trained, "greedy", samples=1, trained=True)
-        answers += runner.answers(trained, "sampled", samples=model.samples, trained=True)
-        answers += runner.answers(reported, "greedy", samples=1, trained=False)
+        answers += runner.answers(trained, ["greedy", *["sampled"] * model.samples], trained=True)
+        answers += runner.answers(reported, ["greedy"], trained=False)
     (job.output_dir / ANSWERS_FILE).write_bytes(msgspec.json.Encoder().encode_lines(answers))
     return {
         "stage": job.stage,
@@ -123,20 +122,20 @@ class ModelRunner:
         self.generator = Generator(model.model_dir)
 
     def answers(
-        self, tasks: Sequence[BenchmarkTask], mode: Mode, *, samples: int, trained: bool
+        self, tasks: Sequence[BenchmarkTask], modes: Sequence[Mode], *, trained: bool
     ) -> Iterator[EvaluatedAnswer]:
-        """Answer each task ``samples`` times."""
-        asked = [task for task in tasks for _ in range(samples)]
+        """Answer each task once in each of these modes, which share the computation of its prompt."""
+        asked = [(task, mode) for task in tasks for mode in modes]
         start = self.done
         generations = self.generator.generate(
-            [prompt_messages(task, self.model.prompt) for task in asked],
+            [prompt_messages(task, self.model.prompt) for task, _ in asked],
             max_new_tokens=self.job.model.max_new_tokens,
-            temperature=TEMPERATURES[mode],
+            temperature=[TEMPERATURES[mode] for _, mode in asked],
             seed=self.job.recipe.seed,
             batch_size=self.job.model.generation_batch,
-            on_progress=lambda done, _: self._report(start + done, mode),
+            on_progress=lambda done, _: self._report(start + done),
         )
-        for task, generation in zip(asked, generations, strict=True):
+        for (task, mode), generation in zip(asked, generations, strict=True):
             scores = answer_scores(
                 task, generation.text, tokens_used=generation.prompt_tokens + generation.output_tokens
             )
@@ -154,9 +153,9 @@ class ModelRunner:
                 text=generation.text,
             )
 
-    def _report(self, done: int, mode: Mode) -> None:
+    def _report(self, done: int) -> None:
         self.done = done
-        self.reporter.progress(done, self.total, f"{self.model.label}, {mode} answers")
+        self.reporter.progress(done, self.total, f"answers of {self.model.label}")
 
 
 def figures_of(answers: Sequence[EvaluatedAnswer], label: str, recipe: EvaluationSettings) -> dict[str, Any]:

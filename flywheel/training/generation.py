@@ -47,7 +47,7 @@ class Generator:
         prompts: Sequence[Sequence[Message]],
         *,
         max_new_tokens: int,
-        temperature: float = 0.0,
+        temperature: float | Sequence[float] = 0.0,
         seed: int = 0,
         batch_size: int = 16,
         on_progress: Progress = ignore_progress,
@@ -60,13 +60,15 @@ class Generator:
         Args:
             prompts: conversations that end with a question.
             max_new_tokens: longest answer, in tokens.
-            temperature: 0 is greedy.
+            temperature: 0 is greedy; one for all, or one for each. Equal prompts are computed once in a batch,
+                whatever their temperatures.
             seed: of the sampling.
             batch_size: conversations answered at once.
             on_progress: called with answers done and asked for.
         """
         ids = [tokenize_prompt(self.tokenizer, prompt) for prompt in prompts]
-        order = sorted(range(len(ids)), key=lambda index: len(ids[index]), reverse=True)
+        each = [temperature] * len(prompts) if isinstance(temperature, int | float) else list(temperature)
+        order = sorted(range(len(ids)), key=lambda index: (len(ids[index]), ids[index]), reverse=True)
         generator = torch.Generator(device=self.model.device).manual_seed(seed)
         answers: dict[int, Generation] = {}
         for start in range(0, len(order), batch_size):
@@ -75,7 +77,7 @@ class Generator:
                 self.model,
                 [ids[index] for index in batch],
                 max_new_tokens=max_new_tokens,
-                temperature=temperature,
+                temperature=[each[index] for index in batch],
                 end_ids=frozenset({self.tokenizer.eos_token_id}),
                 generator=generator,
             )

@@ -1,6 +1,6 @@
 """When training starts: a pure decision over what the pool holds and what runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -36,7 +36,7 @@ class Wait(Struct, frozen=True, kw_only=True):
 
 
 def next_training(
-    *, missing: Sequence[str], open_batches: Sequence[OpenBatch], batch_id: str
+    *, missing: Callable[[], Sequence[str]], open_batches: Sequence[OpenBatch], batch_id: str
 ) -> StartBatch | ResumeBatch | Wait:
     """Decide what to do now.
 
@@ -44,7 +44,7 @@ def next_training(
     ``MAX_ATTEMPTS`` times is given up and no longer stands in the way of the next.
 
     Args:
-        missing: what the pool lacks for a batch, in numbers; empty when it is ready.
+        missing: says what the pool lacks for a batch, in numbers; empty when it is ready. Asked only where it matters.
         open_batches: batches without a verdict, oldest first.
         batch_id: id of the batch to start, if one is started.
     """
@@ -54,6 +54,7 @@ def next_training(
         failures = batch.runs.count("failed")
         if "canceled" not in batch.runs and failures < MAX_ATTEMPTS:
             return ResumeBatch(batch_id=batch.id, attempt=failures + 1)
-    if missing:
-        return Wait(reason="; ".join(missing))
+    lacking = missing()
+    if lacking:
+        return Wait(reason="; ".join(lacking))
     return StartBatch(batch_id=batch_id)

@@ -78,6 +78,19 @@ def test_sampling_repeats_by_seed_and_differs_within_a_group(model: LlamaForCaus
     assert len({tuple(answer) for answer in first}) > 1
 
 
+def test_each_prompt_may_have_its_own_temperature(model: LlamaForCausalLM) -> None:
+    mixed = decode(
+        model,
+        [prompt for prompt in PROMPTS for _ in range(2)],
+        max_new_tokens=24,
+        temperature=[0.0, 2.0] * len(PROMPTS),
+        end_ids=frozenset({END}),
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert mixed[::2] == decoded(model, PROMPTS)
+    assert mixed[1::2] != mixed[::2]
+
+
 def test_sampling_follows_the_models_probabilities(model: LlamaForCausalLM) -> None:
     with torch.inference_mode():
         expected = torch.softmax(model(torch.tensor([PROMPTS[0]])).logits[0, -1], dim=-1)
