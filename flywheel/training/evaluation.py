@@ -72,7 +72,9 @@ def evaluate(job: EvaluationJob, reporter: Reporter) -> dict[str, Any]:
     answers: list[EvaluatedAnswer] = []
     for number, model in enumerate(job.models):
         runner = ModelRunner(job, model, reporter, done_before=sum(per_model[:number]), total=sum(per_model))
-        answers += runner.answers(trained, ["greedy", *["sampled"] * model.samples], trained=True)
+        modes: list[Mode] = ["greedy"]
+        modes += ["sampled"] * model.samples
+        answers += runner.answers(trained, modes, trained=True)
         answers += runner.answers(reported, ["greedy"], trained=False)
     (job.output_dir / ANSWERS_FILE).write_bytes(msgspec.json.Encoder().encode_lines(answers))
     return {

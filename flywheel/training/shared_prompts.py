@@ -98,7 +98,7 @@ def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, completion_lengt
     )
 
 
-class SharedPromptTrainer(GRPOTrainer):
+class SharedPromptTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
     """TRL's trainer with ``_get_per_token_logps_and_entropies`` (private: TRL is pinned) over packed groups.
 
     For text models with torch's own attention (sdpa), which takes masks of any shape.
