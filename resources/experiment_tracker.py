@@ -36,7 +36,7 @@ class ExperimentTracker(dg.ConfigurableResource):  # type: ignore[type-arg]
         client = self.client()
         experiment = client.get_experiment_by_name(EXPERIMENT)
         experiment_id = experiment.experiment_id if experiment else client.create_experiment(EXPERIMENT)
-        lineage = {STAGE_TAG: stage, BATCH_TAG: training_batch, **tags}
+        lineage = {**tags, STAGE_TAG: stage, BATCH_TAG: training_batch}  # a model's lineage names its own stage
         same = f"tags.`{STAGE_TAG}` = '{stage}' and tags.`{BATCH_TAG}` = '{training_batch}'"
         for dead in client.search_runs([experiment_id], filter_string=f"attributes.status = 'RUNNING' and {same}"):
             client.set_terminated(dead.info.run_id, status="KILLED")

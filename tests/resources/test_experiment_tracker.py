@@ -17,7 +17,8 @@ def statuses(tracker: ExperimentTracker) -> dict[str, str]:
 
 def test_runs_end_and_a_run_that_was_cut_off_does_not_look_alive_for_ever(tmp_path: Path) -> None:
     tracker = ExperimentTracker(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
-    cut_off = tracker.run(name="killed", stage="sft", training_batch="b1", tags={})
+    # What it trains on comes from a version of another stage, whose lineage it carries on.
+    cut_off = tracker.run(name="killed", stage="sft", training_batch="b1", tags={"flywheel.stage": "grpo"})
     cut_off.__enter__()  # and its process is gone before it can leave
     other = tracker.run(name="another batch", stage="sft", training_batch="b2", tags={})
     other.__enter__()
