@@ -54,8 +54,8 @@ def _say_outage(context: ExceptionContext) -> None:
     if error.sqlstate is None or error.sqlstate.startswith(OUTAGES):
         reason = str(error).strip().splitlines()[0]
         raise DatabaseError(
-            f"PostgreSQL cannot be used: {reason}. See that it runs and that its disk has room, then run this again; "
-            f"nothing is lost"
+            f"PostgreSQL cannot be used: {reason}. See that it runs, that its disk has room and that "
+            f"FLYWHEEL_DATABASE_URL is right, then run this again; nothing is lost"
         ) from error
 
 

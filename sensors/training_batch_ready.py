@@ -11,6 +11,7 @@ from pool_assets.partitions import TRAINING_BATCHES, training_batches
 from resources.benchmark_pool import BenchmarkPoolResource
 from sensors.attempts import run_states, started_at
 
+BATCH_KEY = dg.AssetKey("training_batch")
 STAGES = ("training_batch", "sft_model", "grpo_model", "deployment_candidate")
 
 
@@ -49,9 +50,12 @@ def training_batch_ready(
 
 
 def remaining(instance: dg.DagsterInstance, batch_id: str) -> list[dg.AssetKey]:
-    """What of a batch's training is not there yet: a run that goes on trains nothing twice."""
+    """What of a batch's training is not there yet: a run that goes on trains nothing twice.
+
+    The batch itself is always part of it: making it again gives the same one, and its blocking check runs with it.
+    """
     keys = [dg.AssetKey(name) for name in STAGES]
-    return [key for key in keys if batch_id not in instance.get_materialized_partitions(key)]
+    return [key for key in keys if key == BATCH_KEY or batch_id not in instance.get_materialized_partitions(key)]
 
 
 def open_batches(instance: dg.DagsterInstance) -> list[OpenBatch]:

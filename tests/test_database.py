@@ -1,17 +1,31 @@
 """What is said when PostgreSQL is not there."""
 
+from pathlib import Path
+
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
 
 from flywheel.database import connect
 from flywheel.errors import DatabaseError
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.settings import Settings
 
 
 def test_a_server_that_is_not_there_is_said_in_a_sentence() -> None:
     engine = connect("postgresql://nobody@127.0.0.1:9/flywheel")
     with pytest.raises(DatabaseError, match=r"PostgreSQL cannot be used: .*127\.0\.0\.1.*nothing is lost"):
         engine.connect()
+
+
+def test_the_pools_transactions_say_so_too(tmp_path: Path) -> None:
+    nowhere = Settings.load(profile="smoke", home=tmp_path, database_url="postgresql://nobody@127.0.0.1:9/flywheel")
+    with (
+        BenchmarkPool.open(nowhere) as pool,
+        pytest.raises(DatabaseError, match="PostgreSQL cannot be used"),
+        pool.transaction(),
+    ):
+        pass
 
 
 def test_a_server_that_is_shut_down_in_the_middle_is_too(database_url: str) -> None:

@@ -58,9 +58,9 @@ class BenchmarkPool(Struct, frozen=True):
             DatabaseError: PostgreSQL cannot be reached.
             PoolError: it stops answering.
         """
-        pooled = self.engine.raw_connection()
+        held = self.engine.connect()
         try:
-            connection: Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
+            connection: Connection[Any] = held.connection.driver_connection  # type: ignore[assignment]
             with connection.transaction():
                 yield connection
         except OperationalError as error:
@@ -68,7 +68,7 @@ class BenchmarkPool(Struct, frozen=True):
                 f"PostgreSQL stopped answering: {error}. What it was doing is undone; try again."
             ) from error
         finally:
-            pooled.close()
+            held.close()
 
     @contextmanager
     def exclusive(self, name: str) -> "Iterator[Connection[Any]]":

@@ -55,7 +55,7 @@ class EmbeddedPostgres:
             ServiceError: it has ended; the message holds the end of its log.
         """
         pid = postmaster_pid(self.data)
-        if pid is None or not psutil.pid_exists(pid):
+        if pid is None or not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
             log = self.data / "log"
             raise ServiceError(f"PostgreSQL has ended. The end of {log}:\n{last_lines(log)}")
 

@@ -43,7 +43,9 @@ def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
     stopwatch = Stopwatch()
     tasks = training_tasks(read_points(job.batch_dir / GRPO_FILE), source_of(job.tasks))
     tokenizer = AutoTokenizer.from_pretrained(job.model_dir)
-    model = AutoModelForCausalLM.from_pretrained(job.model_dir, dtype="float32")
+    # Shared prompts need masks of any shape: other kinds of attention would take them wrongly, without a word.
+    attention = {"attn_implementation": "sdpa"} if use_cpu(job.trainer) else {}
+    model = AutoModelForCausalLM.from_pretrained(job.model_dir, dtype="float32", **attention)
     rows = steps_of_like_length(grpo_rows(tasks), tokenizer, recipe=job.recipe)
     steps = StepReporter(reporter)
     trainer_class = SharedPromptTrainer if use_cpu(job.trainer) else GRPOTrainer

@@ -2,8 +2,8 @@
 
 A group's completions share their prompt, and of a function call's tokens the prompt is the larger part. Here the group
 is one row: the prompt, then all completions, each of which sees the prompt and itself and has the positions that it
-would have alone. The log-probabilities are the same; on processors, where every token costs, a step takes about half
-the time (``benchmarks/grpo_step.py``).
+would have alone. The log-probabilities are the same; on processors, where every token costs, loss and gradient take
+about a third of the time (``benchmarks/grpo_step.py``).
 """
 
 from collections import defaultdict

@@ -114,7 +114,7 @@ def test_what_an_earlier_run_finished_is_not_waited_for_again(tmp_path: Path) ->
     failed = run("FAILURE", *done, step("grpo_model", "FAILURE"))
     rest = [key for key in TRAINING_STEPS if key not in ("training_batch", "sft_model")]
     going = run("STARTED", *(step(key, "IN_PROGRESS") for key in rest))
-    finished = run("SUCCESS", *(step(key, "SUCCESS") for key in rest))
+    finished = run("STARTED", *(step(key, "SUCCESS") for key in rest))
     console = Console(record=True, width=200)
     states = [[going, failed], [going, failed], [going, failed], [going, failed], [finished, failed]]
     watch(ScriptedDagster(states), tmp_path, console).follow()
