@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from flywheel.database import url_with
-from flywheel.services.preflight import WORKSPACE, connectable
+from flywheel.services.preflight import DEFINITIONS, WORKSPACE, connectable
 from flywheel.services.processes import SUPERVISOR_VARIABLE, supervisor_id
 from flywheel.settings import Settings
 
@@ -17,7 +17,7 @@ PYTHON = sys.executable
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """One service. ``health_url`` answers 200 when it is ready; empty where another service knows.
+    """One service. ``health_url`` answers 200 when it is ready; empty where something else tells.
 
     ``environment`` is what this service alone is told, beside what all are.
     """
@@ -53,6 +53,21 @@ def mlflow_server(settings: Settings, database_url: str) -> Program:
     )
 
 
+def code_server(root: Path, socket: Path) -> Program:
+    """The one process that has the definitions loaded: it evaluates sensors and starts runs.
+
+    Without it the web server and the daemon load them into a process each, the daemon again every minute.
+    """
+    return Program(
+        name="dagster-code-server",
+        command=(
+            *(PYTHON, "-m", "dagster", "code-server", "start", "--socket", str(socket)),
+            *("--python-file", str(root / DEFINITIONS), "--working-directory", str(root)),
+            *("--location-name", "flywheel", "--use-python-environment-entry-point"),
+        ),
+    )
+
+
 def dagster_webserver(settings: Settings, root: Path) -> Program:
     """Dagster's web server."""
     return Program(
@@ -74,7 +89,13 @@ def dagster_daemon(root: Path) -> Program:
 
 
 def environment(
-    settings: Settings, *, database_url: str, root: Path, started_at: datetime, base: Mapping[str, str]
+    settings: Settings,
+    *,
+    database_url: str,
+    root: Path,
+    code_socket: Path,
+    started_at: datetime,
+    base: Mapping[str, str],
 ) -> dict[str, str]:
     """The environment of every child: where the databases and servers are, and who its supervisor is."""
     return {
@@ -90,6 +111,7 @@ def environment(
         # dagster-postgres listens for notifications through psycopg2 and understands no other driver's URL.
         "FLYWHEEL_DAGSTER_DATABASE_URL": url_with(database_url, driver="psycopg2", database="dagster"),
         "FLYWHEEL_DAGSTER_STORAGE": str(settings.home / "dagster"),
+        "FLYWHEEL_CODE_SOCKET": str(code_socket),
         "DAGSTER_HOME": str(root / "dagster_home"),
         "MLFLOW_TRACKING_URI": mlflow_url(settings),
         "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -11,6 +11,7 @@ from flywheel.settings import PortSettings
 # PostgreSQL, lake and logs 0.5 GB: measured on the quick start, rounded up.
 REQUIRED_FREE_BYTES = 4 * 2**30
 WORKSPACE = "workspace.yaml"
+DEFINITIONS = "definitions.py"
 
 
 def check_ports(ports: PortSettings) -> None:

@@ -4,7 +4,11 @@ What is started is data (``flywheel.services.children``); this module is its lif
 """
 
 import os
+import shutil
+import socket
+import stat
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -61,6 +65,7 @@ class Services:
         self._on_progress = on_progress
         self._required_free_bytes = required_free_bytes
         self._lock: HomeLock | None = None
+        self._sockets: Path | None = None
         self._postgres: EmbeddedPostgres | None = None
         self._running: list[tuple[Program, subprocess.Popen[bytes]]] = []
         self._environment: dict[str, str] = {}
@@ -96,10 +101,17 @@ class Services:
         started_at = datetime.now(UTC)
         database_url = self._start_postgres()
         (self.settings.home / "dagster").mkdir(exist_ok=True)
+        self._sockets = private_folder(self.supervisor)
+        code_socket = self._sockets / "code.sock"
         self._environment = children.environment(
-            self.settings, database_url=database_url, root=root, started_at=started_at, base=os.environ
+            self.settings,
+            database_url=database_url,
+            root=root,
+            code_socket=code_socket,
+            started_at=started_at,
+            base=os.environ,
         )
-        self._start_programs(database_url, root, started_at)
+        self._start_programs(database_url, root, code_socket, started_at)
         self._endpoints = Endpoints(
             pid=os.getpid(),
             profile=self.settings.profile,
@@ -133,12 +145,15 @@ class Services:
         seed_agents(database_url, self.settings)
         return database_url
 
-    def _start_programs(self, database_url: str, root: Path, started_at: datetime) -> None:
-        """MLflow and the web server side by side; the daemon when the web server has made Dagster's tables."""
+    def _start_programs(self, database_url: str, root: Path, code_socket: Path, started_at: datetime) -> None:
+        """MLflow beside Dagster: definitions, then the web server, which makes Dagster's tables, then the daemon."""
         self._on_progress("MLflow and Dagster")
         mlflow = children.mlflow_server(self.settings, database_url)
+        definitions = children.code_server(root, code_socket)
         webserver = children.dagster_webserver(self.settings, root)
         self._spawn(mlflow)
+        self._spawn(definitions)
+        self._wait_for(definitions.name, lambda: listens(code_socket))
         self._spawn(webserver)
         self._wait_for(webserver.name, lambda: answers(webserver.health_url))
         self._spawn(children.dagster_daemon(root))
@@ -207,6 +222,8 @@ class Services:
             self._postgres.stop()
             self._postgres = None
         if self._lock is not None:
+            if self._sockets is not None:
+                shutil.rmtree(self._sockets, ignore_errors=True)  # what remains is used again by the next start
             endpoints_file(self.settings.home).unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
@@ -246,6 +263,29 @@ def shut_down(settings: Settings) -> int:
         server.stop()
         stopped += 1
     return stopped + len(leftovers)
+
+
+def private_folder(supervisor: str) -> Path:
+    """A folder of this user alone for an installation's sockets, whose paths may not be longer than 100 bytes or so.
+
+    Raises:
+        ServiceError: somebody else made it.
+    """
+    folder = Path(tempfile.gettempdir()) / f"flywheel-{supervisor}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise ServiceError(f"{folder} cannot be used for sockets: {error}. Choose another TMPDIR.") from error
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != 0o700:
+        raise ServiceError(f"{folder} is not a private folder of this user; remove it or choose another TMPDIR")
+    return folder
+
+
+def listens(path: Path) -> bool:
+    """Whether a process listens on this Unix socket now."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 def answers(url: str) -> bool:

@@ -1,3 +1,4 @@
+import shutil
 import signal
 import socket
 from pathlib import Path
@@ -14,7 +15,7 @@ from flywheel.services.postgres import EmbeddedPostgres
 from flywheel.services.processes import find, supervisor_id
 from flywheel.services.supervisor import Services
 from flywheel.settings import Settings
-from tests.services.conftest import left_over, start_supervisor, wait_until
+from tests.services.conftest import REPOSITORY, left_over, start_supervisor, wait_until
 
 
 def test_services_started_are_services_stopped_also_when_one_of_them_was_killed(
@@ -68,10 +69,25 @@ def test_the_next_start_ends_what_a_killed_supervisor_left(service_home: Setting
 def test_definitions_that_do_not_load_are_the_message(service_home: Settings, tmp_path: Path) -> None:
     (tmp_path / "dagster_home").mkdir()
     (tmp_path / "dagster_home" / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
-    (tmp_path / "workspace.yaml").write_text("load_from:\n  - python_file: definitions.py\n")
+    shutil.copy(REPOSITORY / "workspace.yaml", tmp_path)
     (tmp_path / "definitions.py").write_text("raise RuntimeError('nothing defined')\n")
     with pytest.raises(ServiceError, match="nothing defined"):
         Services(service_home, root=tmp_path, required_free_bytes=0).start()
+    assert left_over(service_home) == []
+
+
+def test_the_definitions_are_loaded_once_for_all_services(services: Settings) -> None:
+    servers = [process.cmdline() for process in left_over(services) if "grpc" in process.cmdline()]
+    assert len(servers) == 1, servers
+
+
+def test_somebody_elses_folder_is_not_used_for_sockets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service_home: Settings, dagster_project: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"flywheel-{supervisor_id(service_home.home)}").mkdir(mode=0o777)
+    with pytest.raises(ServiceError, match="is not a private folder of this user"):
+        Services(service_home, root=dagster_project, required_free_bytes=0).start()
     assert left_over(service_home) == []
 
 
