@@ -27,6 +27,10 @@ def decode(
 ) -> list[list[int]]:
     """Continue each prompt until an end token, which is kept, or ``max_new_tokens``.
 
+    Chance is drawn before the first token, one number for each prompt and token. So two models that are asked the same
+    with the same seed get the same numbers for the same prompt, and most of what differs between their answers is
+    theirs (common random numbers): a comparison of the two needs far fewer samples.
+
     Args:
         model: a causal language model in evaluation mode.
         prompts: token ids without padding, each at least one.
@@ -45,8 +49,9 @@ def decode(
     outputs: list[list[int]] = [[] for _ in prompts]
     alive = torch.arange(len(prompts), device=model.device)
     running = torch.ones(len(prompts), dtype=torch.bool, device=model.device)
+    uniforms = torch.rand(len(prompts), max_new_tokens, generator=generator, device=model.device)
     for step in range(max_new_tokens):
-        chosen = _choose(logits, temperatures[alive], generator=generator)
+        chosen = _choose(logits, temperatures[alive], uniforms[alive, step])
         for row, token, runs in zip(alive.tolist(), chosen.tolist(), running.tolist(), strict=True):
             if runs:
                 outputs[row].append(token)
@@ -105,11 +110,13 @@ def _next_logits(model: PreTrainedModel, tokens: torch.Tensor, cache: DynamicCac
     return last
 
 
-def _choose(logits: torch.Tensor, temperatures: torch.Tensor, *, generator: torch.Generator) -> torch.Tensor:
-    """The next token of each row (rows, vocabulary), at the temperature of each row (rows)."""
+def _choose(logits: torch.Tensor, temperatures: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """The next token of each row (rows, vocabulary), at the temperature of each row (rows), by its number (rows)."""
     likeliest = logits.argmax(dim=-1)
     sampled = temperatures > 0
     if sampled.any():
         weights = torch.softmax(logits[sampled].float() / temperatures[sampled, None], dim=-1)
-        likeliest[sampled] = torch.multinomial(weights, num_samples=1, generator=generator)[:, 0]
+        cumulative = weights.cumsum(dim=-1)
+        drawn = torch.searchsorted(cumulative, uniforms[sampled, None] * cumulative[:, -1:], right=True)
+        likeliest[sampled] = drawn[:, 0].clamp(max=logits.size(-1) - 1)
     return likeliest

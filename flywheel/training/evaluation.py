@@ -8,23 +8,27 @@ Every answer goes to ``answers.jsonl``, the figures to the result file.
 import hashlib
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from flywheel.arbiter.evaluation.function_calls import check
-from flywheel.arbiter.evaluation.rubric import overall_score
 from flywheel.errors import TrainingError
 from flywheel.settings import EvaluationSettings, TasksSettings
 from flywheel.tasks.catalog import source_of
-from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import BenchmarkTask
-from flywheel.training.generation import Generator
+from flywheel.training.answering import (
+    TEMPERATURES,
+    AnswerBatch,
+    EvaluatedAnswer,
+    Mode,
+    Question,
+    answering,
+    batches_of,
+)
 from flywheel.training.intervals import mean_interval, paired_difference, wilson
 from flywheel.training.job import (
     ANSWERS_FILE,
@@ -36,26 +40,6 @@ from flywheel.training.job import (
     reporting,
     write_result,
 )
-from flywheel.training.rewards import answer_scores
-
-Mode = Literal["greedy", "sampled"]
-TEMPERATURES: dict[Mode, float] = {"greedy": 0.0, "sampled": 1.0}
-
-
-class EvaluatedAnswer(Struct, frozen=True, kw_only=True):
-    """One answer with its figures. ``trained`` is false for categories that are only reported."""
-
-    label: str
-    mode: Mode
-    task_id: str
-    task_type: str
-    trained: bool
-    exact: bool
-    reward: float
-    format: float
-    tool: float
-    output_tokens: int
-    text: str
 
 
 def evaluate(job: EvaluationJob, reporter: Reporter) -> dict[str, Any]:
@@ -68,14 +52,13 @@ def evaluate(job: EvaluationJob, reporter: Reporter) -> dict[str, Any]:
     trained, reported = chosen_tasks(source_of(job.tasks).tasks(), job)
     if not trained:
         raise TrainingError(f"there are no {job.split} tasks in {', '.join(job.tasks.training_categories)}")
-    per_model = [len(trained) * (1 + model.samples) + len(reported) for model in job.models]
+    batches = [batch for model in job.models for batch in batches_for(model, trained, reported, job)]
+    total = sum(len(batch.questions) for batch in batches)
     answers: list[EvaluatedAnswer] = []
-    for number, model in enumerate(job.models):
-        runner = ModelRunner(job, model, reporter, done_before=sum(per_model[:number]), total=sum(per_model))
-        modes: list[Mode] = ["greedy"]
-        modes += ["sampled"] * model.samples
-        answers += runner.answers(trained, modes, trained=True)
-        answers += runner.answers(reported, ["greedy"], trained=False)
+    with answering(job.recipe.processes) as answer_all:
+        for batch, answered in zip(batches, answer_all(batches), strict=True):
+            answers += answered
+            reporter.progress(len(answers), total, f"answers of {batch.model.label}")
     (job.output_dir / ANSWERS_FILE).write_bytes(msgspec.json.Encoder().encode_lines(answers))
     return {
         "stage": job.stage,
@@ -85,6 +68,22 @@ def evaluate(job: EvaluationJob, reporter: Reporter) -> dict[str, Any]:
         "differences": differences(answers, [model.label for model in job.models], job.recipe),
         "seconds": stopwatch.seconds,
     }
+
+
+def batches_for(
+    model: EvaluatedModel, trained: Sequence[BenchmarkTask], reported: Sequence[BenchmarkTask], job: EvaluationJob
+) -> list[AnswerBatch]:
+    """What a model is asked: trained tasks greedily and sampled, reported ones greedily."""
+    modes: list[Mode] = ["greedy"]
+    modes += ["sampled"] * model.samples
+    return batches_of(
+        model,
+        [Question(task, mode, trained=True) for task in trained for mode in modes]
+        + [Question(task, "greedy", trained=False) for task in reported],
+        size=job.model.generation_batch,
+        max_new_tokens=job.model.max_new_tokens,
+        seed=job.recipe.seed,
+    )
 
 
 def chosen_tasks(
@@ -108,56 +107,6 @@ def chosen_tasks(
 def other_categories(tasks: TasksSettings) -> tuple[str, ...]:
     """Categories that are reported but not trained on."""
     return tuple(category for category in tasks.categories if category not in tasks.training_categories)
-
-
-class ModelRunner:
-    """One loaded model that answers tasks and reports how far it is."""
-
-    def __init__(
-        self, job: EvaluationJob, model: EvaluatedModel, reporter: Reporter, *, done_before: int, total: int
-    ) -> None:
-        self.job = job
-        self.model = model
-        self.reporter = reporter
-        self.done = done_before
-        self.total = total
-        self.generator = Generator(model.model_dir)
-
-    def answers(
-        self, tasks: Sequence[BenchmarkTask], modes: Sequence[Mode], *, trained: bool
-    ) -> Iterator[EvaluatedAnswer]:
-        """Answer each task once in each of these modes, which share the computation of its prompt."""
-        asked = [(task, mode) for task in tasks for mode in modes]
-        start = self.done
-        generations = self.generator.generate(
-            [prompt_messages(task, self.model.prompt) for task, _ in asked],
-            max_new_tokens=self.job.model.max_new_tokens,
-            temperature=[TEMPERATURES[mode] for _, mode in asked],
-            seed=self.job.recipe.seed,
-            batch_size=self.job.model.generation_batch,
-            on_progress=lambda done, _: self._report(start + done),
-        )
-        for (task, mode), generation in zip(asked, generations, strict=True):
-            scores = answer_scores(
-                task, generation.text, tokens_used=generation.prompt_tokens + generation.output_tokens
-            )
-            yield EvaluatedAnswer(
-                label=self.model.label,
-                mode=mode,
-                task_id=task.id,
-                task_type=task.task_type,
-                trained=trained,
-                exact=check(task.expected, task.tools, generation.text).exact,
-                reward=overall_score(task.task_type, scores),
-                format=scores.format,
-                tool=scores.tool,
-                output_tokens=generation.output_tokens,
-                text=generation.text,
-            )
-
-    def _report(self, done: int) -> None:
-        self.done = done
-        self.reporter.progress(done, self.total, f"answers of {self.model.label}")
 
 
 def figures_of(answers: Sequence[EvaluatedAnswer], label: str, recipe: EvaluationSettings) -> dict[str, Any]:
@@ -239,7 +188,7 @@ def main(path: Path) -> None:
     job = EvaluationJob.read(path)
     with reporting(job, stage=job.stage) as reporter:
         result = evaluate(job, reporter)
-        write_result(job.output_dir, result | {"peak_memory_gib": peak_memory_gib()})
+        write_result(job.output_dir, result | {"peak_memory_gib": peak_memory_gib(children=job.recipe.processes)})
 
 
 if __name__ == "__main__":

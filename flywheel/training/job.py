@@ -195,9 +195,10 @@ def write_json(path: Path, content: Any) -> None:
     os.replace(draft, path)
 
 
-def peak_memory_gib() -> float:
-    """Largest resident memory of this process so far, in GiB."""
+def peak_memory_gib(*, children: int = 0) -> float:
+    """Largest resident memory of this process so far, in GiB, and as many times that of its largest ended child."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak += children * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return peak / 2**30 if sys.platform == "darwin" else peak / 2**20
 
 

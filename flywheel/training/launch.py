@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flywheel.settings import TrainerSettings
-from flywheel.training.job import Job
+from flywheel.training.job import EvaluationJob, Job
 
 MODULES = {
     "sft": "flywheel.training.sft",
@@ -46,7 +46,7 @@ def launch_command(job: Job, job_file: Path) -> list[str]:
 
 def environment(job: Job) -> dict[str, str]:
     """Variables to start the process with, on top of the present ones."""
-    processes = 1 if job.stage == "evaluation" else job.trainer.processes
+    processes = job.recipe.processes if isinstance(job, EvaluationJob) else job.trainer.processes
     variables = {
         "HF_HUB_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",

@@ -1,5 +1,6 @@
 """Our decoding gives what the model's own ``generate`` gives, only sooner."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -104,6 +105,22 @@ def test_sampling_follows_the_models_probabilities(model: LlamaForCausalLM) -> N
     )
     counts = torch.bincount(torch.tensor([answer[0] for answer in drawn]), minlength=16) / 4000
     assert float((counts - expected).abs().max()) < 0.03
+
+
+def test_two_models_get_the_same_numbers_for_the_same_prompt(model: LlamaForCausalLM) -> None:
+    """However long other answers of theirs are: what an almost equal model says is almost always the same."""
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(9)), alpha=2e-4)
+    prompts = [prompt for prompt in PROMPTS for _ in range(25)]
+    first, second = (decoded(each, prompts, temperature=1.5, seed=4) for each in (model, other))
+    independent = decoded(model, prompts, temperature=1.5, seed=5)
+    same = sum(one == two for one, two in zip(first, second, strict=True))
+    by_chance = sum(one == two for one, two in zip(first, independent, strict=True))
+    assert same > 80
+    assert by_chance < 20
+    assert first != second
 
 
 def test_the_end_is_kept_and_nothing_follows_it(model: LlamaForCausalLM) -> None:
