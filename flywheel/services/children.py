@@ -14,6 +14,8 @@ from flywheel.services.processes import SUPERVISOR_VARIABLE, supervisor_id
 from flywheel.settings import Settings
 
 PYTHON = sys.executable
+CODE_SOCKET = "FLYWHEEL_CODE_SOCKET"
+"""The variable by which ``workspace.yaml`` finds the code server."""
 
 
 class Program(Struct, frozen=True, kw_only=True):
@@ -68,8 +70,8 @@ def code_server(root: Path, socket: Path) -> Program:
     )
 
 
-def dagster_webserver(settings: Settings, root: Path) -> Program:
-    """Dagster's web server."""
+def dagster_webserver(settings: Settings, root: Path, socket: Path) -> Program:
+    """Dagster's web server. It makes Dagster's tables."""
     return Program(
         name="dagster-webserver",
         command=(
@@ -77,25 +79,21 @@ def dagster_webserver(settings: Settings, root: Path) -> Program:
             *("--host", settings.ports.host, "--port", str(settings.ports.dagster)),
         ),
         health_url=f"{dagster_url(settings)}/server_info",
+        environment={CODE_SOCKET: str(socket)},
     )
 
 
-def dagster_daemon(root: Path) -> Program:
+def dagster_daemon(root: Path, socket: Path) -> Program:
     """Dagster's daemon: sensors, the run queue, backfills, run monitoring."""
     return Program(
         name="dagster-daemon",
         command=(PYTHON, "-m", "dagster._daemon", "run", "--workspace", str(root / WORKSPACE)),
+        environment={CODE_SOCKET: str(socket)},
     )
 
 
 def environment(
-    settings: Settings,
-    *,
-    database_url: str,
-    root: Path,
-    code_socket: Path,
-    started_at: datetime,
-    base: Mapping[str, str],
+    settings: Settings, *, database_url: str, root: Path, started_at: datetime, base: Mapping[str, str]
 ) -> dict[str, str]:
     """The environment of every child: where the databases and servers are, and who its supervisor is."""
     return {
@@ -111,7 +109,6 @@ def environment(
         # dagster-postgres listens for notifications through psycopg2 and understands no other driver's URL.
         "FLYWHEEL_DAGSTER_DATABASE_URL": url_with(database_url, driver="psycopg2", database="dagster"),
         "FLYWHEEL_DAGSTER_STORAGE": str(settings.home / "dagster"),
-        "FLYWHEEL_CODE_SOCKET": str(code_socket),
         "DAGSTER_HOME": str(root / "dagster_home"),
         "MLFLOW_TRACKING_URI": mlflow_url(settings),
         "MLFLOW_DISABLE_TELEMETRY": "true",

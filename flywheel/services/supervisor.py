@@ -101,17 +101,10 @@ class Services:
         started_at = datetime.now(UTC)
         database_url = self._start_postgres()
         (self.settings.home / "dagster").mkdir(exist_ok=True)
-        self._sockets = private_folder(self.supervisor)
-        code_socket = self._sockets / "code.sock"
         self._environment = children.environment(
-            self.settings,
-            database_url=database_url,
-            root=root,
-            code_socket=code_socket,
-            started_at=started_at,
-            base=os.environ,
+            self.settings, database_url=database_url, root=root, started_at=started_at, base=os.environ
         )
-        self._start_programs(database_url, root, code_socket, started_at)
+        self._start_programs(database_url, root, started_at)
         self._endpoints = Endpoints(
             pid=os.getpid(),
             profile=self.settings.profile,
@@ -145,18 +138,20 @@ class Services:
         seed_agents(database_url, self.settings)
         return database_url
 
-    def _start_programs(self, database_url: str, root: Path, code_socket: Path, started_at: datetime) -> None:
-        """MLflow beside Dagster: definitions, then the web server, which makes Dagster's tables, then the daemon."""
+    def _start_programs(self, database_url: str, root: Path, started_at: datetime) -> None:
+        """MLflow beside Dagster: definitions, then the web server, then the daemon."""
         self._on_progress("MLflow and Dagster")
+        self._sockets = private_folder(self.supervisor)
+        code_socket = self._sockets / "code.sock"
         mlflow = children.mlflow_server(self.settings, database_url)
         definitions = children.code_server(root, code_socket)
-        webserver = children.dagster_webserver(self.settings, root)
+        webserver = children.dagster_webserver(self.settings, root, code_socket)
         self._spawn(mlflow)
         self._spawn(definitions)
         self._wait_for(definitions.name, lambda: listens(code_socket))
         self._spawn(webserver)
         self._wait_for(webserver.name, lambda: answers(webserver.health_url))
-        self._spawn(children.dagster_daemon(root))
+        self._spawn(children.dagster_daemon(root, code_socket))
         self._wait_for(mlflow.name, lambda: answers(mlflow.health_url))
         with DagsterApi(children.dagster_url(self.settings)) as dagster:
             dagster.check_location()

@@ -47,6 +47,11 @@ def batches(model: EvaluatedModel) -> list[AnswerBatch]:
     return batches_of(model, questions, size=6, max_new_tokens=5, seed=3)
 
 
+def kill_children(_answers: list[EvaluatedAnswer]) -> None:
+    for child in multiprocessing.active_children():
+        child.kill()
+
+
 def test_batches_hold_every_question_once_and_a_tasks_questions_together(model: EvaluatedModel) -> None:
     asked = [question for batch in batches(model) for question in batch.questions]
     assert Counter(question.task.id for question in asked) == {task.id: 3 for task in tasks()}
@@ -70,9 +75,7 @@ def test_a_killed_process_is_said_and_an_error_is_the_one_that_was_raised(model:
     with pytest.raises(OSError, match="/no/such/model"), answering(2) as answer_all:
         list(answer_all(batches(missing)))
     with pytest.raises(TrainingError, match=r"evaluation\.processes"), answering(2) as answer_all:
-        for _ in answer_all(batches(model) * 50):
-            for child in multiprocessing.active_children():
-                child.kill()
+        list(map(kill_children, answer_all(batches(model) * 50)))
 
 
 def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
