@@ -48,8 +48,17 @@ def connect(url: str) -> Engine:
 
 
 def _say_outage(context: ExceptionContext) -> None:
-    error = context.original_exception
-    if context.is_pre_ping or not isinstance(error, psycopg.OperationalError):
+    if not context.is_pre_ping:
+        raise_outage(context.original_exception)
+
+
+def raise_outage(error: BaseException) -> None:
+    """Say it where this error of psycopg means that the server is down or has no room; else do nothing.
+
+    Raises:
+        DatabaseError: it does.
+    """
+    if not isinstance(error, psycopg.OperationalError):
         return
     if error.sqlstate is None or error.sqlstate.startswith(OUTAGES):
         reason = str(error).strip().splitlines()[0]

@@ -62,8 +62,8 @@ class TasksSettings(Section):
     )
     heldout_fraction: float = Field(0.27, gt=0, lt=1)
     validation_fraction: float = Field(0.08, gt=0, lt=1)
-    routed_before: int = Field(440, gt=0, description="tasks routed before training")
-    routed_after: int = Field(90, ge=0, description="fresh tasks routed after a champion was approved")
+    routed_before: int = Field(500, gt=0, description="tasks routed before training")
+    routed_after: int = Field(80, ge=0, description="fresh tasks routed after a champion was approved")
     round_size: int = Field(32, gt=0, description="tasks decided before the bandit is updated")
 
 

@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from flywheel.pool.batches import missing, readiness
-from flywheel.training.trigger import OpenBatch, ResumeBatch, Wait, next_training
+from flywheel.training.trigger import STAGES, OpenBatch, ResumeBatch, Wait, next_training
 from pool_assets.partitions import TRAINING_BATCHES, training_batches
 from resources.benchmark_pool import BenchmarkPoolResource
 from sensors.attempts import run_states, started_at
 
 BATCH_KEY = dg.AssetKey("training_batch")
-STAGES = ("training_batch", "sft_model", "grpo_model", "deployment_candidate")
 
 
 @dg.sensor(

@@ -28,6 +28,16 @@ def test_the_pools_transactions_say_so_too(tmp_path: Path) -> None:
         pass
 
 
+def test_a_server_that_goes_while_a_transaction_writes_is_said_too(database_url: str, tmp_path: Path) -> None:
+    here = Settings.load(profile="smoke", home=tmp_path, database_url=database_url)
+    with (
+        BenchmarkPool.open(here) as pool,
+        pytest.raises(DatabaseError, match=r"terminating connection.*its disk has room"),
+        pool.transaction() as connection,
+    ):
+        connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+
 def test_a_server_that_is_shut_down_in_the_middle_is_too(database_url: str) -> None:
     watched = connect(database_url)
     with watched.connect() as connection, pytest.raises(DatabaseError, match="terminating connection"):

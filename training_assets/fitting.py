@@ -13,6 +13,7 @@ import dagster as dg
 
 from flywheel.pool.batches import export_batch
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.settings import Settings
 from flywheel.training.job import MODEL_FOLDER, Job
 from pool_assets.presentation import markdown_image
 from resources.experiment_tracker import ExperimentTracker
@@ -60,13 +61,7 @@ def fit(
             "trainer": settings.trainer,
         }
     )
-    lineage = {
-        "flywheel.batch_digest": batch_digest(batch_dir),
-        "flywheel.parent": parent,
-        "flywheel.code_version": code_version(),
-        "flywheel.profile": settings.profile,
-        "flywheel.base_model": settings.model.base,
-    }
+    lineage = lineage_of(settings, batch_dir, parent=parent)
     with tracker.run(name=f"{stage} {batch_id}", stage=stage, training_batch=batch_id, tags=lineage) as run:
         result = trainer.run(context, job, variables=tracker.environment(run))
         tracker.log_metrics(run, {f"final/{name}": value for name, value in numbers(result).items()})
@@ -85,6 +80,17 @@ def fit(
             PLOTTED[stage]: curve(result["history"], PLOTTED[stage]),
         }
     )
+
+
+def lineage_of(settings: Settings, batch_dir: Path, *, parent: str) -> dict[str, str]:
+    """What a model came from, as tags of its run and its version."""
+    return {
+        "flywheel.batch_digest": batch_digest(batch_dir),
+        "flywheel.parent": parent,
+        "flywheel.code_version": code_version(),
+        "flywheel.profile": settings.profile,
+        "flywheel.base_model": settings.model.base,
+    }
 
 
 def numbers(result: dict[str, Any]) -> dict[str, float]:

@@ -119,10 +119,9 @@ def run_tasks(
             clock=clock,
             rng=np.random.default_rng([zlib.crc32(label.encode()), len(done)]),
         )
-        wanted = {task_id_of(label, task) for task in tasks} - done
-        known = {profile.id for profile in AgentRegistry(engine).list()}
-        logged = logged_outcomes(settings.segments_dir, wanted, label=label, tenant_id=settings.tenant_id)
-        done |= {o.task_id for o in arbiter.settle([o for o in logged if o.agent_id in known])}
+        done |= _settle_logged(
+            arbiter, settings, engine, label=label, wanted={task_id_of(label, t) for t in tasks} - done
+        )
         remaining = [task for task in tasks if task_id_of(label, task) not in done]
         finished = len(tasks) - len(remaining)
         on_progress(finished, len(tasks), "resumed" if finished else "started")
@@ -133,6 +132,13 @@ def run_tasks(
             finished += len(round_tasks)
     report = traffic_report(engine, label=label)
     return msgspec.structs.replace(report, seconds=time.monotonic() - started)
+
+
+def _settle_logged(arbiter: Arbiter, settings: Settings, engine: Engine, *, label: str, wanted: set[str]) -> set[str]:
+    """Settle those of the wanted tasks whose logs were complete when a run was killed; their ids."""
+    known = {profile.id for profile in AgentRegistry(engine).list()}
+    logged = logged_outcomes(settings.segments_dir, wanted, label=label, tenant_id=settings.tenant_id)
+    return {outcome.task_id for outcome in arbiter.settle([o for o in logged if o.agent_id in known])}
 
 
 def stream(settings: Settings, engine: Engine, *, label: str) -> list[BenchmarkTask]:

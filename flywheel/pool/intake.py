@@ -48,7 +48,7 @@ def index_segments(pool: BenchmarkPool, *, now: datetime) -> IntakeReport:
     A kill between any two statements loses nothing and counts nothing twice; several intakes may run at once.
 
     Raises:
-        PoolError: PostgreSQL cannot be used.
+        DatabaseError: PostgreSQL cannot be used.
     """
     if pool.settings.segments_dir.is_dir():
         recover_segments(pool.settings.segments_dir)  # what a dead writer left open

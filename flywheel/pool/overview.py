@@ -28,7 +28,7 @@ def pool_counts(pool: BenchmarkPool) -> dict[str, int]:
     """What became of all lines that were validated: ``lines`` is the sum of the last four; ``points`` counts tasks.
 
     Raises:
-        PoolError: PostgreSQL cannot be used.
+        DatabaseError: PostgreSQL cannot be used.
     """
     names = ("lines", "points", "lines_in_points", "quarantined", "duplicates", "waiting")
     with pool.transaction() as connection:
@@ -44,7 +44,7 @@ def list_days(pool: BenchmarkPool) -> tuple[DayOverview, ...]:
     """Every day the pool knows, newest first.
 
     Raises:
-        PoolError: PostgreSQL cannot be used.
+        DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
         rows = connection.execute(

@@ -11,7 +11,7 @@ from msgspec import Struct
 from psycopg import Connection, OperationalError
 from sqlalchemy import Engine
 
-from flywheel.database import connect
+from flywheel.database import connect, raise_outage
 from flywheel.errors import PoolError
 from flywheel.pool.lake import PARTITION, Lake, spooled
 from flywheel.settings import Settings
@@ -55,18 +55,16 @@ class BenchmarkPool(Struct, frozen=True):
         """A psycopg connection in a transaction, for COPY and statements over temporary tables.
 
         Raises:
-            DatabaseError: PostgreSQL cannot be reached.
-            PoolError: it stops answering.
+            DatabaseError: PostgreSQL cannot be reached, stops answering or has no room; all is undone.
         """
         held = self.engine.connect()
         try:
             connection: Connection[Any] = held.connection.driver_connection  # type: ignore[assignment]
             with connection.transaction():
                 yield connection
-        except OperationalError as error:
-            raise PoolError(
-                f"PostgreSQL stopped answering: {error}. What it was doing is undone; try again."
-            ) from error
+        except OperationalError as error:  # statements of the connection itself: the engine does not see them
+            raise_outage(error)
+            raise
         finally:
             held.close()
 

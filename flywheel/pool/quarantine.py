@@ -29,7 +29,7 @@ def list_quarantine(pool: BenchmarkPool, *, day: date | None = None, limit: int 
     """Quarantined lines, newest day first.
 
     Raises:
-        PoolError: PostgreSQL cannot be used.
+        DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
         rows = connection.execute(

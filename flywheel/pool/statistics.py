@@ -77,7 +77,8 @@ def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
     """Count the day's points anew and replace its statistics in one transaction.
 
     Raises:
-        PoolError: the lake or PostgreSQL cannot be used.
+        PoolError: the lake cannot be used.
+        DatabaseError: PostgreSQL cannot be used.
     """
     with pool.exclusive(f"statistics:{day}") as connection:
         revision = connection.execute("SELECT anonymized_revision FROM days WHERE day = %s", (day,)).fetchone()
@@ -133,7 +134,7 @@ def agent_statistics(
     """What is known of an agent, in one task type or all, in hours that start at or after ``since``.
 
     Raises:
-        PoolError: PostgreSQL cannot be used.
+        DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
         row = connection.execute(

@@ -28,7 +28,7 @@ class Loop:
         display: where the stages are shown.
         ledger: counts their seconds.
         environment: of subprocesses.
-        check: called about once a second while waiting; raises when a service has ended.
+        check: called every few seconds while waiting; raises when a service has ended.
     """
 
     def __init__(

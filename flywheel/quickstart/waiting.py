@@ -10,6 +10,7 @@ from flywheel.errors import ServiceError
 from flywheel.quickstart.console import Display, StageLine
 from flywheel.quickstart.progress import newest_progress
 from flywheel.services.dagster_api import DagsterApi, Run, Sensor
+from flywheel.training.trigger import STAGES
 
 POLL_S = 2.0
 STALL_S = 180.0
@@ -17,12 +18,8 @@ POOL_SENSOR = "new_segments"
 POOL_JOB = "pool_day"
 TRAINING_SENSOR = "training_batch_ready"
 TRAINING_JOB = "training"
-TRAINING_STEPS = {
-    "training_batch": "training batch",
-    "sft_model": "supervised fine-tuning",
-    "grpo_model": "reinforcement learning",
-    "deployment_candidate": "held-out comparison",
-}
+TITLES = ("training batch", "supervised fine-tuning", "reinforcement learning", "held-out comparison")
+TRAINING_STEPS = dict(zip(STAGES, TITLES, strict=True))
 
 
 class Patience:
@@ -101,7 +98,7 @@ class TrainingWatch:
         dagster: the web server.
         folder: where training jobs write their progress, one folder a batch.
         display: where the steps are shown.
-        check: called about once a second; may raise to give up.
+        check: called every few seconds; may raise to give up.
         pause: sleeps.
     """
 

@@ -58,9 +58,10 @@ def installation_processes(home: Path) -> list[int]:
 def postmaster_pid(data: Path) -> int | None:
     """Process id that the server of a data folder wrote down; ``None`` where it has ended in order or never ran."""
     try:
-        return int((data / "postmaster.pid").read_text().splitlines()[0])
+        first, *_ = (data / "postmaster.pid").read_text().splitlines() or [""]
     except FileNotFoundError:
         return None
+    return int(first) if first else None  # PostgreSQL makes the file before it writes it
 
 
 def belongs(process: psutil.Process, supervisor: str) -> bool:

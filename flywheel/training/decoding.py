@@ -21,7 +21,7 @@ def decode(
     prompts: Sequence[Sequence[int]],
     *,
     max_new_tokens: int,
-    temperature: float | Sequence[float],
+    temperatures: Sequence[float],
     end_ids: frozenset[int],
     generator: torch.Generator,
 ) -> list[list[int]]:
@@ -35,7 +35,7 @@ def decode(
         model: a causal language model in evaluation mode.
         prompts: token ids without padding, each at least one.
         max_new_tokens: longest continuation, in tokens.
-        temperature: 0 takes the most probable token; one for all prompts, or one for each.
+        temperatures: of each prompt; 0 takes the most probable token.
         end_ids: tokens that end a continuation.
         generator: the source of chance, on the model's device.
     """
@@ -44,14 +44,13 @@ def decode(
     rows = torch.tensor([distinct.index(tuple(prompt)) for prompt in prompts], device=model.device)
     cache.batch_select_indices(rows)
     logits, mask = logits[rows], mask[rows]
-    each = [temperature] * len(prompts) if isinstance(temperature, int | float) else list(temperature)
-    temperatures = torch.tensor(each, dtype=torch.float32, device=model.device)
+    degrees = torch.tensor(temperatures, dtype=torch.float32, device=model.device)
     outputs: list[list[int]] = [[] for _ in prompts]
     alive = torch.arange(len(prompts), device=model.device)
     running = torch.ones(len(prompts), dtype=torch.bool, device=model.device)
     uniforms = torch.rand(len(prompts), max_new_tokens, generator=generator, device=model.device)
     for step in range(max_new_tokens):
-        chosen = _choose(logits, temperatures[alive], uniforms[alive, step])
+        chosen = _choose(logits, degrees[alive], uniforms[alive, step])
         for row, token, runs in zip(alive.tolist(), chosen.tolist(), running.tolist(), strict=True):
             if runs:
                 outputs[row].append(token)

@@ -77,7 +77,7 @@ class Generator:
                 self.model,
                 [ids[index] for index in batch],
                 max_new_tokens=max_new_tokens,
-                temperature=[each[index] for index in batch],
+                temperatures=[each[index] for index in batch],
                 end_ids=frozenset({self.tokenizer.eos_token_id}),
                 generator=generator,
             )

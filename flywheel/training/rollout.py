@@ -38,7 +38,7 @@ class ShadowRollout:
             self.shadow,
             prompt_ids,
             max_new_tokens=self.max_new_tokens,
-            temperature=self.recipe.temperature,
+            temperatures=[self.recipe.temperature] * len(prompts),
             end_ids=frozenset({self.tokenizer.eos_token_id}),
             generator=generator,
         )

@@ -21,7 +21,7 @@ SHUFFLE = "shuffle_sequence_dict"
 
 
 def keep_groups_together() -> None:
-    """Make every micro-batch whole groups, so that their prompts are not computed again in the next one.
+    """Keep the completions of a prompt side by side, so that it is computed in as few micro-batches as they fill.
 
     All micro-batches of a generation are one optimizer step here, so their order has no meaning.
     """

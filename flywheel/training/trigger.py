@@ -5,6 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+STAGES = ("training_batch", "sft_model", "grpo_model", "deployment_candidate")
+"""The assets that a batch's training makes, in their order."""
 MAX_ATTEMPTS = 3
 RunState = Literal["active", "failed", "canceled", "succeeded"]
 

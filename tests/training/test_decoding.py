@@ -41,7 +41,7 @@ def decoded(
         model,
         prompts,
         max_new_tokens=24,
-        temperature=temperature,
+        temperatures=[temperature] * len(prompts),
         end_ids=frozenset({END}),
         generator=torch.Generator().manual_seed(seed),
     )
@@ -84,7 +84,7 @@ def test_each_prompt_may_have_its_own_temperature(model: LlamaForCausalLM) -> No
         model,
         [prompt for prompt in PROMPTS for _ in range(2)],
         max_new_tokens=24,
-        temperature=[0.0, 2.0] * len(PROMPTS),
+        temperatures=[0.0, 2.0] * len(PROMPTS),
         end_ids=frozenset({END}),
         generator=torch.Generator().manual_seed(0),
     )
@@ -99,7 +99,7 @@ def test_sampling_follows_the_models_probabilities(model: LlamaForCausalLM) -> N
         model,
         [PROMPTS[0]] * 4000,
         max_new_tokens=1,
-        temperature=1.0,
+        temperatures=[1.0] * 4000,
         end_ids=frozenset({END}),
         generator=torch.Generator().manual_seed(0),
     )
