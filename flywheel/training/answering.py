@@ -1,7 +1,7 @@
 """Models answer tasks and every answer is scored, in several processes where processors are to be kept busy.
 
 On a processor the processes are worth it: threads of one process wait for each other at every small operation of
-decoding, and stand still together when another program takes a core (``benchmarks/evaluation.py``).
+decoding, and stand still together when another program takes a core (``benchmarks/answering.py``).
 """
 
 import multiprocessing

@@ -21,7 +21,7 @@ ALLOCATOR = {
     "MALLOC_TOP_PAD_": str(256 * 2**20),
 }
 
-# A thread that waits for another one first spins for about 20 µs, then sleeps. Longer, and threads that share a core with
+# A thread that waits for another one spins for about 20 µs, then sleeps. Longer, and threads that share a core with
 # the services halve each other's speed; not at all, and each of thousands of operations waits for two threads to wake.
 # Measured for SFT: passive alone 2.3–2.5 s a step, with 5,000 spins 2.0–2.1 s; 20,000 are no better.
 WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "5000"}
