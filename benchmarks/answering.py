@@ -22,8 +22,8 @@ from flywheel.training.job import EvaluatedModel
 from flywheel.training.launch import WAITING
 from flywheel.training.scratch import trained_tokenizer, training_texts
 
-BATCH, BATCHES, NEW_TOKENS = 32, 4, 40
 CORES = os.cpu_count() or 1
+BATCH, BATCHES, NEW_TOKENS = 32, 2 * CORES, 40
 
 
 def tokens_per_second(run: Callable[[list[BenchmarkTask]], int], tasks: list[BenchmarkTask]) -> float:
@@ -40,7 +40,7 @@ def with_processes(processes: int, model_dir: Path, tasks: list[BenchmarkTask]) 
     with answering(processes) as answer_all:
 
         def run(asked: list[BenchmarkTask]) -> int:
-            questions = [Question(task, "greedy", trained=True) for task in asked]
+            questions = [Question(task=task, mode="greedy", trained=True) for task in asked]
             batches = batches_of(model, questions, size=BATCH, max_new_tokens=NEW_TOKENS, seed=0)
             return sum(answer.output_tokens for answers in answer_all(batches) for answer in answers)
 

@@ -139,7 +139,9 @@ class EvaluationSettings(Section):
     validation_tasks: int = Field(60, gt=0)
     samples: int = Field(1, gt=0, description="sampled answers per task at temperature 1, of the trained models")
     reported_tasks: int = Field(12, gt=0, description="tasks of each category that is reported but not trained on")
-    processes: int = Field(1, gt=0, description="that answer side by side on processors, each with a copy of the model")
+    processes: int = Field(
+        1, gt=0, description="that answer side by side on processors, each with a copy of the model; on a GPU one does"
+    )
     min_improvement: float = Field(0.1, ge=0, description="relative, of exact accuracy against the baseline")
     confidence: float = Field(0.95, gt=0, lt=1)
     seed: int = 0

@@ -78,7 +78,8 @@ def readiness(pool: BenchmarkPool, *, now: datetime) -> Readiness:
     """Count what a batch made now would hold.
 
     Raises:
-        PoolError: PostgreSQL or the lake cannot be read, which is not the same as empty.
+        PoolError: the lake cannot be read, which is not the same as empty.
+        DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
         return readiness_of(connection, chosen_now(pool, connection, now=now))

@@ -51,7 +51,8 @@ def place_hot(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
     """Copy the day's points into PostgreSQL, or remove them when the day is older than the hot tier.
 
     Raises:
-        PoolError: a store cannot be used, or the tier does not hold what was written.
+        PoolError: the lake cannot be used, or the tier does not hold what was written.
+        DatabaseError: PostgreSQL cannot be used.
     """
 
     def write(connection: Connection[Any], points: Iterator[Row]) -> Stored:
@@ -65,7 +66,8 @@ def place_warm(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
     """Write the day's points into the lake's main table, or remove them when the day is older than the warm tier.
 
     Raises:
-        PoolError: a store cannot be used, or the tier does not hold what was written.
+        PoolError: the lake cannot be used, or the tier does not hold what was written.
+        DatabaseError: PostgreSQL cannot be used.
     """
 
     def write(connection: Connection[Any], points: Iterator[Row]) -> Stored:
@@ -80,7 +82,8 @@ def aggregate_cold(pool: BenchmarkPool, day: date, *, now: datetime) -> TierRepo
     """Write the day's aggregates per agent, task type and tenant, or remove them after two years.
 
     Raises:
-        PoolError: a store cannot be used, or the tier does not hold what was written.
+        PoolError: the lake cannot be used, or the tier does not hold what was written.
+        DatabaseError: PostgreSQL cannot be used.
     """
 
     def write(connection: Connection[Any], points: Iterator[Row]) -> Stored:

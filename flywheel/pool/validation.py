@@ -145,7 +145,8 @@ def validate_day(pool: BenchmarkPool, day: date, *, now: datetime) -> Validation
     A kill between the two leaves the day stale, and the next run makes both anew.
 
     Raises:
-        PoolError: a store cannot be used, or lines were lost on the way.
+        PoolError: the lake cannot be used, or lines were lost on the way.
+        DatabaseError: PostgreSQL cannot be used.
     """
     with pool.exclusive(f"validation:{day}") as connection:
         plan = plan_day(pool, day)

@@ -10,7 +10,6 @@ from flywheel.errors import ServiceError
 from flywheel.quickstart.console import Display, StageLine
 from flywheel.quickstart.progress import newest_progress
 from flywheel.services.dagster_api import DagsterApi, Run, Sensor
-from flywheel.training.trigger import STAGES
 
 POLL_S = 2.0
 STALL_S = 180.0
@@ -18,8 +17,12 @@ POOL_SENSOR = "new_segments"
 POOL_JOB = "pool_day"
 TRAINING_SENSOR = "training_batch_ready"
 TRAINING_JOB = "training"
-TITLES = ("training batch", "supervised fine-tuning", "reinforcement learning", "held-out comparison")
-TRAINING_STEPS = dict(zip(STAGES, TITLES, strict=True))
+TRAINING_STEPS = {
+    "training_batch": "training batch",
+    "sft_model": "supervised fine-tuning",
+    "grpo_model": "reinforcement learning",
+    "deployment_candidate": "held-out comparison",
+}
 
 
 class Patience:

@@ -17,16 +17,20 @@ PYTHON = sys.executable
 CODE_SOCKET = "FLYWHEEL_CODE_SOCKET"
 """The variable by which ``workspace.yaml`` finds the code server."""
 
+CHILD_PATIENCE_S = 7 * 24 * 3600
+
 
 class Program(Struct, frozen=True, kw_only=True):
     """One service. ``health_url`` answers 200 when it is ready; empty where something else tells.
 
-    ``environment`` is what this service alone is told, beside what all are.
+    ``worker`` is an argument of the child process without which the service runs and does nothing; empty where there
+    is none. ``environment`` is what this service alone is told, beside what all are.
     """
 
     name: str
     command: tuple[str, ...]
     health_url: str = ""
+    worker: str = ""
     environment: dict[str, str] = {}
 
 
@@ -56,9 +60,10 @@ def mlflow_server(settings: Settings, database_url: str) -> Program:
 
 
 def code_server(root: Path, socket: Path) -> Program:
-    """The one process that has the definitions loaded: it evaluates sensors and starts runs.
+    """The one process that has the definitions loaded: it evaluates sensors and starts runs. It makes Dagster's tables.
 
-    Without it the web server and the daemon load them into a process each, the daemon again every minute.
+    Without it the web server and the daemon load them into a process each, the daemon again every minute. It holds
+    them in a child, so that *Reload* can start another; the child is told not to mind a machine that slept for hours.
     """
     return Program(
         name="dagster-code-server",
@@ -66,12 +71,14 @@ def code_server(root: Path, socket: Path) -> Program:
             *(PYTHON, "-m", "dagster", "code-server", "start", "--socket", str(socket)),
             *("--python-file", str(root / DEFINITIONS), "--working-directory", str(root)),
             *("--location-name", "flywheel", "--use-python-environment-entry-point"),
+            *("--heartbeat-ttl", str(CHILD_PATIENCE_S)),
         ),
+        worker="grpc",
     )
 
 
 def dagster_webserver(settings: Settings, root: Path, socket: Path) -> Program:
-    """Dagster's web server. It makes Dagster's tables."""
+    """Dagster's web server."""
     return Program(
         name="dagster-webserver",
         command=(

@@ -141,19 +141,35 @@ class DagsterApi:
         Raises:
             ServiceAnswerError: it could not; the message is Python's error.
         """
+        error = self.location_error()
+        if error:
+            raise ServiceAnswerError(f"Dagster cannot load the definitions of {LOCATION}: {error}")
+
+    def location_error(self) -> str:
+        """Why the web server has no definitions; empty where it has them."""
         found = self.query(
-            "{ workspaceOrError { __typename ... on Workspace { locationEntries { name locationOrLoadError {"
+            "{ workspaceOrError { __typename ... on Workspace { locationEntries { locationOrLoadError {"
             " __typename ... on PythonError { message causes { message } } } } } ... on PythonError { message } } }"
         )["workspaceOrError"]
-        entries = expect(found, "Workspace", "load the workspace")["locationEntries"]
-        for entry in entries:
+        for entry in expect(found, "Workspace", "load the workspace")["locationEntries"]:
             loaded = entry["locationOrLoadError"] or {}
             if loaded.get("__typename") == "PythonError":
                 messages = [loaded["message"], *(cause["message"] for cause in loaded["causes"])]
-                raise ServiceAnswerError(
-                    f"Dagster cannot load the definitions of {entry['name']}: "
-                    f"{' Because: '.join(message.strip() for message in messages)}"
-                )
+                return " Because: ".join(message.strip() for message in messages)
+        return ""
+
+    def reload_location(self) -> None:
+        """Let the code server load the definitions again, as the button *Reload* does.
+
+        Raises:
+            ServiceAnswerError: it cannot. Definitions that do not load are no such error: ``check_location`` says them.
+        """
+        found = self.query(
+            f"mutation($name: String!) {{ reloadRepositoryLocation(repositoryLocationName: $name) {{"
+            f" {ERROR_FIELDS} }} }}",
+            name=LOCATION,
+        )["reloadRepositoryLocation"]
+        expect(found, "WorkspaceLocationEntry", f"reload {LOCATION}")
 
     def daemon_is_alive(self, *, since: datetime) -> bool:
         """Whether every daemon that this instance needs has sent a heartbeat since then."""

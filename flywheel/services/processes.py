@@ -74,6 +74,23 @@ def belongs(process: psutil.Process, supervisor: str) -> bool:
         return False
 
 
+def has_child(pid: int, word: str) -> bool:
+    """Whether a living child of this process has ``word`` in its command line."""
+    try:
+        found = psutil.Process(pid).children()
+    except psutil.NoSuchProcess:
+        return False
+    return any(word in command_of(child) for child in found)
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """The command line of a process; empty where it has ended."""
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
+
+
 def end(processes: Sequence[psutil.Process], *, grace_s: float) -> int:
     """Ask processes to stop, wait, and kill what remains. Returns how many had to be killed."""
     for process in processes:

@@ -3,12 +3,9 @@
 What is started is data (``flywheel.services.children``); this module is its life.
 """
 
+import logging
 import os
-import shutil
-import socket
-import stat
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -27,12 +24,16 @@ from flywheel.services.dagster_api import DagsterApi
 from flywheel.services.endpoints import Endpoints, HomeLock, endpoints_file, running, write_endpoints
 from flywheel.services.postgres import EmbeddedPostgres, ensure_databases
 from flywheel.services.preflight import REQUIRED_FREE_BYTES, check_disk, check_ports, project_root
-from flywheel.services.processes import end, find, last_lines, spawn, supervisor_id
+from flywheel.services.processes import end, find, has_child, last_lines, spawn, supervisor_id
+from flywheel.services.sockets import listens, private_socket, remove_sockets
 from flywheel.settings import Settings
 
 START_TIMEOUT_S = 180.0
 STOP_GRACE_S = 5.0
+RELOAD_GRACE_S = 10.0
 POLL_S = 0.25
+
+logger = logging.getLogger(__name__)
 
 OnProgress = Callable[[str], None]
 
@@ -65,7 +66,6 @@ class Services:
         self._on_progress = on_progress
         self._required_free_bytes = required_free_bytes
         self._lock: HomeLock | None = None
-        self._sockets: Path | None = None
         self._postgres: EmbeddedPostgres | None = None
         self._running: list[tuple[Program, subprocess.Popen[bytes]]] = []
         self._environment: dict[str, str] = {}
@@ -98,13 +98,14 @@ class Services:
         self._lock = HomeLock(self.settings.home).acquire()
         self._end_leftovers()
         check_ports(self.settings.ports)
+        code_socket = private_socket(self.supervisor, "code.sock")
         started_at = datetime.now(UTC)
         database_url = self._start_postgres()
         (self.settings.home / "dagster").mkdir(exist_ok=True)
         self._environment = children.environment(
             self.settings, database_url=database_url, root=root, started_at=started_at, base=os.environ
         )
-        self._start_programs(database_url, root, started_at)
+        self._start_programs(database_url, root, code_socket, started_at)
         self._endpoints = Endpoints(
             pid=os.getpid(),
             profile=self.settings.profile,
@@ -138,11 +139,9 @@ class Services:
         seed_agents(database_url, self.settings)
         return database_url
 
-    def _start_programs(self, database_url: str, root: Path, started_at: datetime) -> None:
+    def _start_programs(self, database_url: str, root: Path, code_socket: Path, started_at: datetime) -> None:
         """MLflow beside Dagster: definitions, then the web server, then the daemon."""
         self._on_progress("MLflow and Dagster")
-        self._sockets = private_folder(self.supervisor)
-        code_socket = self._sockets / "code.sock"
         mlflow = children.mlflow_server(self.settings, database_url)
         definitions = children.code_server(root, code_socket)
         webserver = children.dagster_webserver(self.settings, root, code_socket)
@@ -193,6 +192,20 @@ class Services:
                     f"{program.name} {how}. The end of {self.log_of(program.name)}:\n"
                     f"{last_lines(self.log_of(program.name))}"
                 )
+            if program.worker and self._endpoints is not None and not has_child(process.pid, program.worker):
+                self._load_definitions_again(program)
+
+    def _load_definitions_again(self, code_server: Program) -> None:
+        """Give the code server another process for the definitions: it does not notice when its own was killed.
+
+        Definitions that cannot be loaded keep their process, which says why.
+        """
+        logger.warning("%s lost the process that holds the definitions; it gets another", code_server.name)
+        with DagsterApi(children.dagster_url(self.settings)) as dagster:
+            dagster.reload_location()
+            deadline = time.monotonic() + RELOAD_GRACE_S
+            while dagster.location_error() and time.monotonic() < deadline:  # the web server sees it a second later
+                time.sleep(POLL_S)
 
     def wait(self) -> None:
         """Stay until a service ends (``ServiceError``) or the process is interrupted."""
@@ -217,8 +230,7 @@ class Services:
             self._postgres.stop()
             self._postgres = None
         if self._lock is not None:
-            if self._sockets is not None:
-                shutil.rmtree(self._sockets, ignore_errors=True)  # what remains is used again by the next start
+            remove_sockets(self.supervisor)
             endpoints_file(self.settings.home).unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
@@ -251,6 +263,7 @@ def shut_down(settings: Settings) -> int:
         stopped += 1
     leftovers = find(supervisor_id(settings.home))
     end(leftovers, grace_s=STOP_GRACE_S)
+    remove_sockets(supervisor_id(settings.home))
     data = settings.home / "postgres"
     if (data / "postmaster.pid").exists():
         server = EmbeddedPostgres(data)
@@ -258,29 +271,6 @@ def shut_down(settings: Settings) -> int:
         server.stop()
         stopped += 1
     return stopped + len(leftovers)
-
-
-def private_folder(supervisor: str) -> Path:
-    """A folder of this user alone for an installation's sockets, whose paths may not be longer than 100 bytes or so.
-
-    Raises:
-        ServiceError: somebody else made it.
-    """
-    folder = Path(tempfile.gettempdir()) / f"flywheel-{supervisor}"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError as error:
-        raise ServiceError(f"{folder} cannot be used for sockets: {error}. Choose another TMPDIR.") from error
-    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != 0o700:
-        raise ServiceError(f"{folder} is not a private folder of this user; remove it or choose another TMPDIR")
-    return folder
-
-
-def listens(path: Path) -> bool:
-    """Whether a process listens on this Unix socket now."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        return probe.connect_ex(str(path)) == 0
 
 
 def answers(url: str) -> bool:

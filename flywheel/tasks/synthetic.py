@@ -99,12 +99,18 @@ class SyntheticSource:
             category=category,
             complexity=Complexity.TRIVIAL,
             question=(Message(role="user", content=opening + _QUESTIONS[function].format(**arguments)),),
-            tools=TOOLS,
+            tools=_offered(function),
             expected=(ExpectedCall(name=function, arguments={key: (value,) for key, value in arguments.items()}),),
             split=split_of(
                 content, heldout_fraction=self.heldout_fraction, validation_fraction=self.validation_fraction
             ),
         )
+
+
+def _offered(function: str) -> tuple[Tool, ...]:
+    """The right tool and one other, in the order of the list."""
+    position = next(position for position, tool in enumerate(TOOLS) if tool.name == function)
+    return tuple(TOOLS[index] for index in sorted((position, (position + 1) % len(TOOLS))))
 
 
 def _argument_values(function: str) -> Iterator[dict[str, Any]]:

@@ -8,11 +8,11 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["greedy", "sampled"]
 TEMPERATURES: dict[Mode, float] = {"greedy": 0.0, "sampled": 1.0}
+_LOADED: dict[Path, "Generator"] = {}
 
 
 class EvaluatedAnswer(Struct, frozen=True, kw_only=True):
@@ -49,19 +50,21 @@ class EvaluatedAnswer(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Question(Struct, frozen=True):
-    """A task to be answered in one mode."""
+class Question(Struct, frozen=True, kw_only=True):
+    """A task to be answered in one mode. ``number`` tells several samples of one task apart."""
 
     task: BenchmarkTask
     mode: Mode
     trained: bool
+    number: int = 0
+
+    def seed(self, evaluation: int) -> int:
+        """Of the answer's chance in an evaluation with this seed: the same whichever model answers, and with what."""
+        return zlib.crc32(f"{evaluation}:{self.number}:{self.task.id}".encode())
 
 
 class AnswerBatch(Struct, frozen=True, kw_only=True):
-    """Questions that one model answers at once: the unit of work of a process.
-
-    ``seed`` is the batch's own, so that its answers are the same whichever process gives them.
-    """
+    """Questions that one model answers at once: the unit of work of a process. ``seed`` is the evaluation's."""
 
     model: EvaluatedModel
     questions: tuple[Question, ...]
@@ -75,16 +78,11 @@ AnswerAll = Callable[[Iterable[AnswerBatch]], Iterator[list[EvaluatedAnswer]]]
 def batches_of(
     model: EvaluatedModel, questions: Sequence[Question], *, size: int, max_new_tokens: int, seed: int
 ) -> list[AnswerBatch]:
-    """Batches of up to ``size`` questions of about the same length, the longest first, those of one task together."""
+    """Batches of up to ``size`` questions of about the same length, the longest first, a task's next to each other."""
     ordered = sorted(questions, key=lambda question: (-characters(question.task), question.task.id))
     return [
-        AnswerBatch(
-            model=model,
-            questions=tuple(ordered[start : start + size]),
-            max_new_tokens=max_new_tokens,
-            seed=seed + number,
-        )
-        for number, start in enumerate(range(0, len(ordered), size))
+        AnswerBatch(model=model, questions=tuple(batch), max_new_tokens=max_new_tokens, seed=seed)
+        for batch in (ordered[start : start + size] for start in range(0, len(ordered), size))
     ]
 
 
@@ -106,17 +104,16 @@ def answering(processes: int) -> Iterator[AnswerAll]:
         yield lambda batches: map(answer, batches)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
-        try:
-            yield lambda batches: pool.map(answer, batches)
-        except BrokenProcessPool as error:
-            raise TrainingError(
-                f"one of {processes} processes that answer was killed; if memory was short, "
-                f"evaluation.processes sets how many copies of a model there are"
-            ) from error
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)
+    try:
+        yield lambda batches: pool.map(answer, batches)
+    except BrokenProcessPool as error:
+        raise TrainingError(
+            f"one of {processes} processes that answer was killed; if memory was short, "
+            f"evaluation.processes sets how many copies of a model there are"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def end_with_parent() -> None:
@@ -138,7 +135,7 @@ def answer(batch: AnswerBatch) -> list[EvaluatedAnswer]:
         [prompt_messages(task, batch.model.prompt) for task in tasks],
         max_new_tokens=batch.max_new_tokens,
         temperature=[TEMPERATURES[question.mode] for question in batch.questions],
-        seed=batch.seed,
+        seeds=[question.seed(batch.seed) for question in batch.questions],
         batch_size=len(tasks),
     )
     answers = []
@@ -163,9 +160,11 @@ def answer(batch: AnswerBatch) -> list[EvaluatedAnswer]:
     return answers
 
 
-@lru_cache(maxsize=1)
 def generator_of(model_dir: Path) -> "Generator":
-    """The model of a folder, loaded; the one before it is let go."""
+    """The model of a folder, loaded; the one before it is let go first, so that there are never two in memory."""
     from flywheel.training.generation import Generator
 
-    return Generator(model_dir)
+    if model_dir not in _LOADED:
+        _LOADED.clear()
+        _LOADED[model_dir] = Generator(model_dir)
+    return _LOADED[model_dir]

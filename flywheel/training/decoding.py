@@ -11,8 +11,16 @@ from itertools import takewhile
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
+from flywheel.errors import TrainingError
+
 # Rows are taken out when they are this share of the batch: every removal copies the cache of the others.
 FINISHED_FRACTION = 0.125
+
+
+def chance(seeds: Sequence[int], tokens: int) -> torch.Tensor:
+    """Numbers in [0, 1) of shape (seeds, tokens), each row by its own seed alone."""
+    rows = [torch.rand(tokens, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
+    return torch.stack(rows)
 
 
 @torch.inference_mode()
@@ -23,13 +31,9 @@ def decode(
     max_new_tokens: int,
     temperatures: Sequence[float],
     end_ids: frozenset[int],
-    generator: torch.Generator,
+    uniforms: torch.Tensor,
 ) -> list[list[int]]:
     """Continue each prompt until an end token, which is kept, or ``max_new_tokens``.
-
-    Chance is drawn before the first token, one number for each prompt and token. So two models that are asked the same
-    with the same seed get the same numbers for the same prompt, and most of what differs between their answers is
-    theirs (common random numbers): a comparison of the two needs far fewer samples.
 
     Args:
         model: a causal language model in evaluation mode.
@@ -37,7 +41,12 @@ def decode(
         max_new_tokens: longest continuation, in tokens.
         temperatures: of each prompt; 0 takes the most probable token.
         end_ids: tokens that end a continuation.
-        generator: the source of chance, on the model's device.
+        uniforms: the chance (prompts, ``max_new_tokens``), each number in [0, 1): a token is where it falls in the
+            model's cumulative distribution. Two models with the same numbers say the same until they truly differ
+            (common random numbers), so their difference is measured with less noise.
+
+    Raises:
+        TrainingError: the model's probabilities are no numbers.
     """
     distinct = list(dict.fromkeys(tuple(prompt) for prompt in prompts))
     logits, cache, mask = _prefill(model, distinct)
@@ -48,7 +57,7 @@ def decode(
     outputs: list[list[int]] = [[] for _ in prompts]
     alive = torch.arange(len(prompts), device=model.device)
     running = torch.ones(len(prompts), dtype=torch.bool, device=model.device)
-    uniforms = torch.rand(len(prompts), max_new_tokens, generator=generator, device=model.device)
+    uniforms = uniforms.to(model.device)
     for step in range(max_new_tokens):
         chosen = _choose(logits, degrees[alive], uniforms[alive, step])
         for row, token, runs in zip(alive.tolist(), chosen.tolist(), running.tolist(), strict=True):
@@ -111,11 +120,15 @@ def _next_logits(model: PreTrainedModel, tokens: torch.Tensor, cache: DynamicCac
 
 def _choose(logits: torch.Tensor, temperatures: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """The next token of each row (rows, vocabulary), at the temperature of each row (rows), by its number (rows)."""
-    likeliest = logits.argmax(dim=-1)
+    highest, likeliest = logits.max(dim=-1)
+    if not highest.isfinite().all():
+        raise TrainingError(
+            "the model's probabilities are no numbers: it diverged in training, or its files are damaged"
+        )
     sampled = temperatures > 0
     if sampled.any():
         weights = torch.softmax(logits[sampled].float() / temperatures[sampled, None], dim=-1)
         cumulative = weights.cumsum(dim=-1)
         drawn = torch.searchsorted(cumulative, uniforms[sampled, None] * cumulative[:, -1:], right=True)
-        likeliest[sampled] = drawn[:, 0].clamp(max=logits.size(-1) - 1)
+        likeliest[sampled] = drawn[:, 0].clamp(max=logits.size(-1) - 1)  # rounding
     return likeliest

@@ -40,6 +40,7 @@ from flywheel.training.job import (
     reporting,
     write_result,
 )
+from flywheel.training.launch import on_cpu
 
 
 def evaluate(job: EvaluationJob, reporter: Reporter) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def evaluate(job: EvaluationJob, reporter: Reporter) -> dict[str, Any]:
     batches = [batch for model in job.models for batch in batches_for(model, trained, reported, job)]
     total = sum(len(batch.questions) for batch in batches)
     answers: list[EvaluatedAnswer] = []
-    with answering(job.recipe.processes) as answer_all:
+    with answering(job.recipe.processes if on_cpu(job.trainer) else 1) as answer_all:
         for batch, answered in zip(batches, answer_all(batches), strict=True):
             answers += answered
             reporter.progress(len(answers), total, f"answers of {batch.model.label}")
@@ -74,12 +75,11 @@ def batches_for(
     model: EvaluatedModel, trained: Sequence[BenchmarkTask], reported: Sequence[BenchmarkTask], job: EvaluationJob
 ) -> list[AnswerBatch]:
     """What a model is asked: trained tasks greedily and sampled, reported ones greedily."""
-    modes: list[Mode] = ["greedy"]
-    modes += ["sampled"] * model.samples
+    asked: list[tuple[Mode, int]] = [("greedy", 0), *(("sampled", number) for number in range(model.samples))]
     return batches_of(
         model,
-        [Question(task, mode, trained=True) for task in trained for mode in modes]
-        + [Question(task, "greedy", trained=False) for task in reported],
+        [Question(task=task, mode=mode, number=number, trained=True) for task in trained for mode, number in asked]
+        + [Question(task=task, mode="greedy", trained=False) for task in reported],
         size=job.model.generation_batch,
         max_new_tokens=job.model.max_new_tokens,
         seed=job.recipe.seed,

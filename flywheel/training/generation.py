@@ -9,7 +9,7 @@ from msgspec import Struct
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from flywheel.records import Message
-from flywheel.training.decoding import decode
+from flywheel.training.decoding import chance, decode
 
 Progress = Callable[[int, int], None]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -48,28 +48,28 @@ class Generator:
         *,
         max_new_tokens: int,
         temperature: float | Sequence[float] = 0.0,
-        seed: int = 0,
+        seeds: Sequence[int] | None = None,
         batch_size: int = 16,
         on_progress: Progress = ignore_progress,
     ) -> list[Generation]:
         """Answer each conversation, in the given order.
 
-        Prompts of similar length are answered together. Sampled answers depend on the seed and on the set of
-        prompts, not on the machine's state.
+        Prompts of similar length are answered together. A sampled answer depends on its prompt and its seed, not on
+        what else is asked (but for the rounding of sums, which depends on the batch).
 
         Args:
             prompts: conversations that end with a question.
             max_new_tokens: longest answer, in tokens.
             temperature: 0 is greedy; one for all, or one for each. Equal prompts are computed once in a batch,
                 whatever their temperatures.
-            seed: of the sampling.
+            seeds: of each prompt's chance; by default its number, so that equal prompts get different answers.
             batch_size: conversations answered at once.
             on_progress: called with answers done and asked for.
         """
         ids = [tokenize_prompt(self.tokenizer, prompt) for prompt in prompts]
         each = [temperature] * len(prompts) if isinstance(temperature, int | float) else list(temperature)
         order = sorted(range(len(ids)), key=lambda index: (len(ids[index]), ids[index]), reverse=True)
-        generator = torch.Generator(device=self.model.device).manual_seed(seed)
+        own_seeds = range(len(prompts)) if seeds is None else seeds
         answers: dict[int, Generation] = {}
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
@@ -79,7 +79,7 @@ class Generator:
                 max_new_tokens=max_new_tokens,
                 temperatures=[each[index] for index in batch],
                 end_ids=frozenset({self.tokenizer.eos_token_id}),
-                generator=generator,
+                uniforms=chance([own_seeds[index] for index in batch], max_new_tokens),
             )
             for index, output in zip(batch, outputs, strict=True):
                 text = str(self.tokenizer.decode(output, skip_special_tokens=True))

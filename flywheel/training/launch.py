@@ -63,7 +63,7 @@ def environment(job: Job) -> dict[str, str]:
     if on_cpu(job.trainer):
         threads = job.trainer.threads or max(1, (os.cpu_count() or 1) // processes)
         variables |= ALLOCATOR | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": str(threads)}
-        variables |= WAITING
+        variables |= WAITING | {"CUDA_VISIBLE_DEVICES": ""}
     return variables | imported_from(os.environ)
 
 

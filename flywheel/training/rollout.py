@@ -40,7 +40,7 @@ class ShadowRollout:
             max_new_tokens=self.max_new_tokens,
             temperatures=[self.recipe.temperature] * len(prompts),
             end_ids=frozenset({self.tokenizer.eos_token_id}),
-            generator=generator,
+            uniforms=torch.rand(len(prompts), self.max_new_tokens, generator=generator),
         )
         return {
             "prompt_ids": prompt_ids,
@@ -53,7 +53,7 @@ class ShadowRollout:
         if self.generator is None:
             torch.nn.Module.to(self.shadow, device=accelerator.device)
             seed = self.recipe.seed * 1_000 + accelerator.process_index
-            self.generator = torch.Generator(device=accelerator.device).manual_seed(seed)
+            self.generator = torch.Generator().manual_seed(seed)
         return self.generator
 
     @torch.no_grad()

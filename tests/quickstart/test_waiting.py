@@ -11,6 +11,7 @@ from flywheel.errors import ServiceError
 from flywheel.quickstart.console import PlainDisplay
 from flywheel.quickstart.waiting import TRAINING_STEPS, TrainingWatch, reason_of, seconds_per_step, wait_for_pool
 from flywheel.services.dagster_api import DagsterApi, Run, RunStatus, Sensor, Step, Tick
+from flywheel.training.trigger import STAGES
 
 START = datetime(2026, 1, 5, 10, tzinfo=UTC)
 
@@ -166,3 +167,7 @@ def test_seconds_of_a_step_are_summed_over_the_runs_of_its_batch() -> None:
         run("FAILURE", step("sft_model", "FAILURE", seconds=5)),
     ]
     assert seconds_per_step(runs) == {"sft_model": 35.0}
+
+
+def test_every_stage_of_training_has_a_title() -> None:
+    assert tuple(TRAINING_STEPS) == STAGES

@@ -15,6 +15,7 @@ import pytest
 
 from flywheel.services.endpoints import running
 from flywheel.services.processes import find, supervisor_id
+from flywheel.services.sockets import socket_folder
 from flywheel.services.supervisor import shut_down
 from flywheel.settings import Settings
 
@@ -94,6 +95,7 @@ def service_home(open_folder: Path) -> Iterator[Settings]:
     settings = service_settings(open_folder / uuid.uuid4().hex[:8])
     yield settings
     shut_down(settings)
+    assert not socket_folder(supervisor_id(settings.home)).exists()
 
 
 def start_supervisor(settings: Settings, root: Path) -> subprocess.Popen[bytes]:

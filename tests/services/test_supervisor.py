@@ -4,6 +4,7 @@ import socket
 from pathlib import Path
 
 import httpx
+import psutil
 import psycopg
 import pytest
 
@@ -81,11 +82,38 @@ def test_the_definitions_are_loaded_once_for_all_services(services: Settings) ->
     assert len(servers) == 1, servers
 
 
+def test_a_killed_process_with_the_definitions_is_replaced(service_home: Settings, dagster_project: Path) -> None:
+    def holders() -> list[psutil.Process]:
+        return [process for process in left_over(service_home) if "grpc" in process.cmdline()]
+
+    with Services(service_home, root=dagster_project, required_free_bytes=0) as services:
+        services.check()
+        [holder] = holders()
+        holder.kill()
+        psutil.wait_procs([holder], timeout=10)
+        services.check()
+        assert len(holders()) == 1
+        with DagsterApi(attach(service_home).dagster_url) as dagster:
+            dagster.launch("pool_day", partition="2026-01-02")
+            wait_until(lambda: dagster.runs(job="pool_day")[0].status == "SUCCESS")
+
+
+def test_a_temporary_directory_too_deep_for_sockets_is_said_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service_home: Settings, dagster_project: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("deep" * 20)))
+    with pytest.raises(ServiceError, match=r"too long for a socket.*TMPDIR"):
+        Services(service_home, root=dagster_project, required_free_bytes=0).start()
+    assert not (service_home.home / "postgres").exists()
+
+
 def test_somebody_elses_folder_is_not_used_for_sockets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service_home: Settings, dagster_project: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / f"flywheel-{supervisor_id(service_home.home)}").mkdir(mode=0o777)
+    folder = tmp_path / f"flywheel-{supervisor_id(service_home.home)}"
+    folder.mkdir()
+    folder.chmod(0o755)
     with pytest.raises(ServiceError, match="is not a private folder of this user"):
         Services(service_home, root=dagster_project, required_free_bytes=0).start()
     assert left_over(service_home) == []

@@ -8,10 +8,11 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from flywheel.errors import TrainingError
 from flywheel.settings import Settings
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.prompt import prompt_messages
-from flywheel.training.decoding import decode, shared_prefix
+from flywheel.training.decoding import chance, decode, shared_prefix
 from flywheel.training.generation import Generator
 from flywheel.training.scratch import make_scratch_model
 
@@ -43,7 +44,7 @@ def decoded(
         max_new_tokens=24,
         temperatures=[temperature] * len(prompts),
         end_ids=frozenset({END}),
-        generator=torch.Generator().manual_seed(seed),
+        uniforms=torch.rand(len(prompts), 24, generator=torch.Generator().manual_seed(seed)),
     )
 
 
@@ -86,7 +87,7 @@ def test_each_prompt_may_have_its_own_temperature(model: LlamaForCausalLM) -> No
         max_new_tokens=24,
         temperatures=[0.0, 2.0] * len(PROMPTS),
         end_ids=frozenset({END}),
-        generator=torch.Generator().manual_seed(0),
+        uniforms=chance(range(2 * len(PROMPTS)), 24),
     )
     assert mixed[::2] == decoded(model, PROMPTS)
     assert mixed[1::2] != mixed[::2]
@@ -101,7 +102,7 @@ def test_sampling_follows_the_models_probabilities(model: LlamaForCausalLM) -> N
         max_new_tokens=1,
         temperatures=[1.0] * 4000,
         end_ids=frozenset({END}),
-        generator=torch.Generator().manual_seed(0),
+        uniforms=chance(range(4000), 1),
     )
     counts = torch.bincount(torch.tensor([answer[0] for answer in drawn]), minlength=16) / 4000
     assert float((counts - expected).abs().max()) < 0.03
@@ -121,6 +122,15 @@ def test_two_models_get_the_same_numbers_for_the_same_prompt(model: LlamaForCaus
     assert same > 80
     assert by_chance < 20
     assert first != second
+
+
+def test_a_model_whose_weights_are_no_numbers_gives_no_answers(model: LlamaForCausalLM) -> None:
+    diverged = copy.deepcopy(model)
+    with torch.no_grad():
+        diverged.get_input_embeddings().weight.fill_(torch.nan)
+    for temperature in (0.0, 1.0):
+        with pytest.raises(TrainingError, match="probabilities are no numbers"):
+            decoded(diverged, PROMPTS, temperature=temperature)
 
 
 def test_the_end_is_kept_and_nothing_follows_it(model: LlamaForCausalLM) -> None:
@@ -148,5 +158,10 @@ def test_answers_come_in_the_order_of_the_questions_and_progress_reaches_the_tot
     )
     alone = [generator.generate([prompt], max_new_tokens=6)[0] for prompt in prompts]
     assert answers == alone
+    sampled = generator.generate(prompts, max_new_tokens=6, temperature=1.0, seeds=range(len(prompts)), batch_size=4)
+    assert sampled == [
+        generator.generate([prompt], max_new_tokens=6, temperature=1.0, seeds=[seed])[0]
+        for seed, prompt in enumerate(prompts)
+    ]
     assert seen[-1] == (len(tasks), len(tasks))
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)

@@ -68,7 +68,7 @@ class LocalAgent:
         self._batch_size = batch_size
 
     def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
-        """Answer all tasks; sampled answers depend on the tasks alone, not on earlier calls."""
+        """Answer all tasks; a sampled answer depends on its task, not on the others or on earlier calls."""
         prompts = [prompt_messages(task, self._prompt) for task in tasks]
         model = self._models.get(self._model_dir())
         started = time.perf_counter()
@@ -76,7 +76,7 @@ class LocalAgent:
             prompts,
             max_new_tokens=self._max_new_tokens,
             temperature=self._temperature,
-            seed=zlib.crc32("\n".join(task.id for task in tasks).encode()),
+            seeds=[zlib.crc32(task.id.encode()) for task in tasks],
             batch_size=self._batch_size,
             on_progress=on_progress,
         )

@@ -53,7 +53,8 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
     """Read the day's validated points, replace what SPEC section 4 names, and write them as the anonymized ones.
 
     Raises:
-        PoolError: a store or the tenant salt cannot be used.
+        PoolError: the lake or the tenant salt cannot be used.
+        DatabaseError: PostgreSQL cannot be used.
     """
     salt = salt_of(pool.settings)
     account = Account()
@@ -105,7 +106,8 @@ def find_violations(pool: BenchmarkPool, day: date) -> Violations:
     """Look for what is left in the day's anonymized points with other eyes, and enter the count into the ledger.
 
     Raises:
-        PoolError: a store cannot be used.
+        PoolError: the lake cannot be used.
+        DatabaseError: PostgreSQL cannot be used.
     """
     by_type: Counter[str] = Counter()
     points: set[str] = set()
