@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def up(load: "Callable[[], Settings]") -> None:
     """Start the services and own them until Ctrl-C.
 
-    They are PostgreSQL, MLflow, Dagster's web server and daemon. Logs lie below HOME/logs. A port in use is
-    named, with the variable that chooses another.
+    They are PostgreSQL, MLflow, Dagster's code server, web server and daemon. Logs lie below HOME/logs. A port in
+    use is named, with the variable that chooses another.
 
     \b
     Examples:
