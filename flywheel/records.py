@@ -261,13 +261,15 @@ class RlLabels(Wire, frozen=True, kw_only=True):
 
 
 class Provenance(Wire, frozen=True, kw_only=True):
-    """Where a point comes from."""
+    """Where a point comes from. ``warnings`` and ``waived`` name gates it did not hold, the latter by leave."""
 
     ai_assisted: bool = True
     human_reviewed: bool = False
     commit_hash: str | None = None
     caws_version: str = "1.0"
     segments: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    waived: tuple[str, ...] = ()
 
 
 class ExecutionPart(Wire, frozen=True, kw_only=True):

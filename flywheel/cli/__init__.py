@@ -14,6 +14,7 @@ from flywheel.cli.errors import Commands
 from flywheel.cli.ingest import ingest
 from flywheel.cli.models import models
 from flywheel.cli.pool import pool
+from flywheel.cli.quarantine import quarantine
 from flywheel.cli.quickstart import quickstart
 from flywheel.cli.services import down, status, up
 from flywheel.cli.tasks import tasks
@@ -40,6 +41,7 @@ def main(context: click.Context, home: str | None, profile: str | None) -> None:
       flywheel up                    the services alone
       flywheel ingest logs.jsonl     bring in logs of your own arbiter
       flywheel pool status           what became of every line
+      flywheel quarantine list       lines that failed a gate
     """
     context.obj = settings_loader(home=home, profile=profile)
 
@@ -55,5 +57,5 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
     return load
 
 
-for command in (up, down, status, quickstart, ingest, pool, agents, models, tasks):
+for command in (up, down, status, quickstart, ingest, pool, quarantine, agents, models, tasks):
     main.add_command(command)

@@ -19,7 +19,6 @@ def pool() -> None:
     \b
     Examples:
       flywheel pool status
-      flywheel pool quarantine --day 2026-01-05
       flywheel pool batches --json
       flywheel pool statistics smollm2-few-shot
     """
@@ -56,31 +55,6 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
     )
     click.echo()
     click.echo("\n".join(f"training lacks {sentence}" for sentence in lacking) or "ready for a training batch")
-
-
-@pool.command()
-@click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="Only this UTC day.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_obj
-def quarantine(load: "Callable[[], Settings]", day: datetime | None, limit: int, as_json: bool) -> None:
-    """List quarantined lines with their reasons.
-
-    \b
-    Example:
-      flywheel pool quarantine --day 2026-01-05 --limit 5
-    """
-    from flywheel.cli.connection import pool_of
-    from flywheel.pool.quarantine import list_quarantine
-
-    with pool_of(load()) as opened:
-        found = list_quarantine(opened, day=day.date() if day else None, limit=limit)
-    if as_json:
-        print_json(found)
-        return
-    print_table(
-        ("id", "day", "task", "state", "reasons"), [(q.id, q.day, q.task_id, q.state, q.reasons) for q in found]
-    )
 
 
 @pool.command()

@@ -1,7 +1,7 @@
 """The gates between raw and validated (SPEC section 3), as the table that is there.
 
 The first three are judged at the door (``flywheel.pool.doors``), by the types of ``flywheel.records``; of them only the
-open registry of task types is left for here. Privacy is judged after anonymizing.
+open registry of task types is left for here. Privacy is judged after anonymizing (``flywheel.pool.anonymization``).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from flywheel.pool.joining import Triple
 
-Severity = Literal["quarantine", "warning"]
+Severity = Literal["quarantine", "warning", "critical"]
 
 CLOCK_TOLERANCE = timedelta(minutes=5)  # clocks of arbiters and of the pool differ
 OUTLIER_FACTOR = 3.0
@@ -42,11 +42,17 @@ Rule = Callable[[Triple, Surroundings], Iterator[str]]
 
 
 class Gate(Struct, frozen=True):
-    """A rule: yields a reason for each way in which it does not hold."""
+    """A row of the table. ``rule`` yields a reason for each way in which a joined task does not hold it.
+
+    It is absent where the gate is judged before joining or after anonymizing. ``waivable`` is what a reviewer may let
+    a task pass in spite of; whatever else failed can only be mended.
+    """
 
     name: str
+    demands: str
     severity: Severity
-    rule: Rule
+    rule: Rule | None = None
+    waivable: bool = False
 
 
 def known_task_type(triple: Triple, around: Surroundings) -> Iterator[str]:
@@ -114,12 +120,17 @@ def is_no_outlier(triple: Triple, around: Surroundings) -> Iterator[str]:
 
 
 GATES: tuple[Gate, ...] = (
-    Gate("types", "quarantine", known_task_type),
-    Gate("time", "quarantine", times_agree),
-    Gate("consistent", "quarantine", logs_agree),
-    Gate("plausible", "warning", score_is_plausible),
-    Gate("outlier", "warning", is_no_outlier),
+    Gate("complete", "all required fields and all six rubric scores are present", "quarantine"),
+    Gate("types", "the schema decodes; enums and the task type are known", "quarantine", known_task_type),
+    Gate("bounds", "scores 0–1, latency > 0, counts ≥ 0, reward multiplier 0.1–1", "quarantine"),
+    Gate("time", "first action ≤ latency; not in the future; the three logs in order", "quarantine", times_agree, True),
+    Gate("consistent", "success ⇒ score > 0; call counts, agents and gates agree", "quarantine", logs_agree, True),
+    Gate("plausible", "outcome, score and effort fit together", "warning", score_is_plausible),
+    Gate("outlier", "latency and tokens ≤ 3 × p99 of the task type's earlier days", "warning", is_no_outlier),
+    Gate("privacy", "no PII and no secret in any string; tenantId is 64 hex digits", "critical"),
 )
+WARNING_GATES = frozenset(gate.name for gate in GATES if gate.severity == "warning")
+WAIVABLE_GATES = frozenset(gate.name for gate in GATES if gate.waivable)
 
 
 def judge(triple: Triple, around: Surroundings) -> tuple[Finding, ...]:
@@ -127,5 +138,6 @@ def judge(triple: Triple, around: Surroundings) -> tuple[Finding, ...]:
     return tuple(
         Finding(gate=gate.name, severity=gate.severity, reason=reason)
         for gate in GATES
+        if gate.rule is not None
         for reason in gate.rule(triple, around)
     )

@@ -159,8 +159,10 @@ def triple_of(chosen: dict[str, Line], feedback: Sequence[Line]) -> Triple:
     )
 
 
-def point_of(triple: Triple, *, historical: HistoricalPerformance) -> DataPoint:
-    """The data point of a triple."""
+def point_of(
+    triple: Triple, *, historical: HistoricalPerformance, warnings: Sequence[str] = (), waived: Sequence[str] = ()
+) -> DataPoint:
+    """The data point of a triple. ``warnings`` and ``waived`` name gates that it did not hold."""
     routing, execution, evaluation = triple.routing, triple.execution, triple.evaluation
     return DataPoint(
         id=point_id(triple),
@@ -172,8 +174,10 @@ def point_of(triple: Triple, *, historical: HistoricalPerformance) -> DataPoint:
         evaluation=part_of(evaluation, EvaluationPart),
         rl_labels=labels_of(execution, evaluation),
         provenance=Provenance(
-            human_reviewed=any(item.source == "reviewer" for item in triple.feedback),
+            human_reviewed=bool(waived) or any(item.source == "reviewer" for item in triple.feedback),
             segments=tuple(sorted({line.raw.segment for line in triple.lines})),
+            warnings=tuple(warnings),
+            waived=tuple(waived),
         ),
         feedback=triple.feedback,
         rl_ready=is_rl_ready(execution),

@@ -56,7 +56,14 @@ class Lake:
 
         predicate = f"{key} = '{partition}'" if self.exists(table) else None
         try:
-            write_deltalake(self.table_url(table), rows, mode="overwrite", predicate=predicate, partition_by=[key])
+            write_deltalake(
+                self.table_url(table),
+                rows,
+                mode="overwrite",
+                schema_mode="merge",
+                predicate=predicate,
+                partition_by=[key],
+            )
         except (DeltaError, OSError) as error:
             raise PoolError(
                 f"partition {partition} of lake table {table} at {self.url} was not written: {first_line(error)}. "
@@ -73,7 +80,8 @@ class Lake:
     ) -> "Iterator[pa.RecordBatch]":
         """Rows of some partitions, or of all, in small batches. A table never written has none.
 
-        With ``version`` the rows as they were then, where the files of then are still kept.
+        A column that the table was never written with is left out. With ``version`` the rows as they were then, where
+        the files of then are still kept.
 
         Raises:
             PoolError: the table is there and cannot be read.
@@ -85,7 +93,9 @@ class Lake:
         chosen = None if partitions is None else [(key, "in", list(partitions))]
         try:
             dataset = delta.to_pyarrow_dataset(file_pruning_predicate=chosen)
-            yield from dataset.to_batches(columns=list(columns), batch_size=ROWS_A_BATCH)
+            known = frozenset(dataset.schema.names)
+            asked = [name for name in columns if name in known]
+            yield from dataset.to_batches(columns=asked, batch_size=ROWS_A_BATCH)
         except OSError as error:
             raise self._unreadable(table, error) from error
 

@@ -1,6 +1,6 @@
 """Points as rows of the pool's tables: the columns that are filtered by, and the whole point as wire JSON."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = dict[str, Any]
+ADDED = frozenset({"warnings", "waived"})
+"""Lists that partitions written by earlier versions lack. They read as empty there; nothing is rewritten."""
 
 
 def row_of(point: DataPoint, *, day: date) -> Row:
@@ -34,6 +36,8 @@ def row_of(point: DataPoint, *, day: date) -> Row:
         "latency_ms": point.execution.latency_ms,
         "tokens_used": point.execution.tokens_used,
         "rl_ready": point.rl_ready,
+        "warnings": list(point.provenance.warnings),
+        "waived": list(point.provenance.waived),
         "payload": encode(point).decode(),
     }
 
@@ -54,6 +58,7 @@ def arrow_schema(columns: Mapping[str, tuple[str, str]]) -> "pa.Schema":
         "bool": pa.bool_(),
         "double": pa.float64(),
         "int64": pa.int64(),
+        "list<string>": pa.list_(pa.string()),
     }
     return pa.schema([(name, types[kind]) for name, (kind, _) in columns.items()])
 
@@ -64,8 +69,28 @@ def read_rows(pool: BenchmarkPool, table: str, day: date, *, columns: Iterable[s
     Raises:
         PoolError: the table cannot be read.
     """
-    for batch in pool.lake.read(table, columns=list(columns), partitions=[str(day)]):
+    for batch in read_batches(pool, table, day, columns=tuple(columns)):
         yield from batch.to_pylist()
+
+
+def read_batches(pool: BenchmarkPool, table: str, day: date, *, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+    """The same as Arrow record batches.
+
+    Raises:
+        PoolError: the table cannot be read.
+    """
+    for batch in pool.lake.read(table, columns=columns, partitions=[str(day)]):
+        yield completed(batch, columns)
+
+
+def completed(batch: "pa.RecordBatch", columns: Sequence[str]) -> "pa.RecordBatch":
+    """The batch with what its partition may lack, in this order of columns."""
+    import pyarrow as pa
+
+    empty = pa.array([[]] * len(batch), pa.list_(pa.string()))
+    present = frozenset(batch.schema.names)
+    lacking = {name for name in ADDED & set(columns) if name not in present or batch.column(name).null_count}
+    return pa.record_batch([empty if name in lacking else batch.column(name) for name in columns], names=list(columns))
 
 
 def read_frame(pool: BenchmarkPool, table: str, day: date) -> "pd.DataFrame":
@@ -73,7 +98,7 @@ def read_frame(pool: BenchmarkPool, table: str, day: date) -> "pd.DataFrame":
     import pyarrow as pa
 
     schema = arrow_schema({name: POINT_COLUMNS[name] for name in POINT_COLUMNS if name != "payload"})
-    batches = pool.lake.read(table, columns=schema.names, partitions=[str(day)])
+    batches = read_batches(pool, table, day, columns=schema.names)
     frame: pd.DataFrame = pa.Table.from_batches((batch.cast(schema) for batch in batches), schema=schema).to_pandas()
     return frame
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from flywheel.pool.gates import WAIVABLE_GATES, WARNING_GATES
 from flywheel.records import Complexity
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ POINT_COLUMNS: dict[str, tuple[str, str]] = {
     "latency_ms": ("double", "milliseconds from start to answer"),
     "tokens_used": ("int64", "tokens in and out"),
     "rl_ready": ("bool", "complete enough for reinforcement learning"),
+    "warnings": ("list<string>", "gates it did not hold that only warn"),
+    "waived": ("list<string>", "gates it did not hold that a reviewer waived"),
     "payload": ("string", "the whole point as wire JSON"),
 }
 AGGREGATE_COLUMNS: dict[str, tuple[str, str]] = {
@@ -93,6 +96,9 @@ def check_frame(frame: "pd.DataFrame", *, task_types: tuple[str, ...]) -> RowChe
     import pandera.pandas as pa
     from pandera.errors import SchemaErrors
 
+    def among(gates: frozenset[str]) -> pa.Check:
+        return pa.Check(lambda lists: lists.map(gates.issuperset), name="known gates")
+
     score = pa.Check.in_range(0, 1)
     schema = pa.DataFrameSchema(
         {
@@ -110,9 +116,12 @@ def check_frame(frame: "pd.DataFrame", *, task_types: tuple[str, ...]) -> RowChe
             "latency_ms": pa.Column(float, pa.Check.gt(0)),
             "tokens_used": pa.Column(int, pa.Check.ge(0)),
             "rl_ready": pa.Column(bool),
+            "warnings": pa.Column(object, among(WARNING_GATES)),
+            "waived": pa.Column(object, among(WAIVABLE_GATES)),
         },
         checks=pa.Check(
-            lambda table: ~table["success"] | (table["overall_score"] > 0), name="a success has a score above 0"
+            lambda table: ~table["success"] | (table["overall_score"] > 0) | (table["waived"].map(len) > 0),
+            name="a success has a score above 0",
         ),
     )
     try:

@@ -82,6 +82,7 @@ quarantine = Table(
     Column("id", Text, primary_key=True, comment="digest of day and line"),
     Column("day", Date, nullable=False, index=True),
     Column("task_id", Text, comment="null where it cannot be read"),
+    Column("owner_key", LargeBinary, comment="blake2b of the tenant its task is joined under; null where nobody's"),
     Column("gates", ARRAY(Text), nullable=False),
     Column("reasons", ARRAY(Text), nullable=False),
     Column("line", LargeBinary, nullable=False),
@@ -109,6 +110,8 @@ hot_points = Table(
     Column("latency_ms", Double, nullable=False),
     Column("tokens_used", BigInteger, nullable=False),
     Column("rl_ready", Boolean, nullable=False),
+    Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("waived", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("payload", Text, nullable=False, comment="the point's wire JSON, compressed by lz4 where the server has it"),
 )
 Index("ix_hot_points_agent_task_type_timestamp", hot_points.c.agent_id, hot_points.c.task_type, hot_points.c.timestamp)

@@ -12,7 +12,7 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from flywheel.errors import PoolError
-from flywheel.pool.gates import Surroundings, judge
+from flywheel.pool.gates import Finding, Severity, Surroundings, judge
 from flywheel.pool.joining import Joined, Rejection, Triple, join, point_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import DayPlan, RawLine, plan_day, read_day
@@ -116,21 +116,22 @@ class Judge(Struct, frozen=True, kw_only=True):
     def row_of_triple(self, triple: Triple, ledger: Ledger) -> Row | None:
         """The row of a joined task that passes its gates, or that a reviewer let through."""
         findings = judge(triple, self.around)
-        failed = [finding for finding in findings if finding.severity == "quarantine"]
+        failed = gates_of(findings, "quarantine")
+        warned = gates_of(findings, "warning")
         if failed and not self.is_released(triple):
-            gates = tuple(dict.fromkeys(finding.gate for finding in failed))
-            reasons = tuple(finding.reason for finding in failed)
-            ledger.rejections += [Rejection(raw=line.raw, gates=gates, reasons=reasons) for line in triple.lines]
+            reasons = tuple(finding.reason for finding in findings if finding.severity == "quarantine")
+            ledger.rejections += [Rejection(raw=line.raw, gates=failed, reasons=reasons) for line in triple.lines]
             ledger.quarantined_tasks += 1
             return None
         routing = triple.routing
-        point = point_of(triple, historical=self.history.of(routing.selected_agent_id, routing.task_type))
+        history = self.history.of(routing.selected_agent_id, routing.task_type)
+        point = point_of(triple, historical=history, warnings=warned, waived=failed)
         ledger.points += 1
         ledger.released += bool(failed)
         ledger.lines_in_points += len(triple.lines)
         ledger.rl_ready += point.rl_ready
         ledger.without_first_action += triple.execution.time_to_first_action is None
-        ledger.warnings.update({finding.gate for finding in findings if finding.severity == "warning"})
+        ledger.warnings.update(warned)
         return row_of(point, day=self.day)
 
     def is_released(self, triple: Triple) -> bool:
@@ -164,6 +165,11 @@ def validate_day(pool: BenchmarkPool, day: date, *, now: datetime) -> Validation
         replace_quarantine(connection, day, ledger.rejections)
         record(connection, report, revision=plan.revision, now=now)
     return report
+
+
+def gates_of(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]:
+    """The gates of this severity that did not hold, each once, in the table's order."""
+    return tuple(dict.fromkeys(finding.gate for finding in findings if finding.severity == severity))
 
 
 def surroundings(pool: BenchmarkPool, history: History, *, now: datetime) -> Surroundings:
@@ -243,19 +249,22 @@ def approved_lines(connection: Connection[Any], day: date) -> frozenset[str]:
 def replace_quarantine(connection: Connection[Any], day: date, rejections: Iterable[Rejection]) -> None:
     """Make these the day's quarantined lines; reviews of lines are kept, also of those that were released."""
     connection.execute("CREATE TEMPORARY TABLE rejected (LIKE quarantine INCLUDING DEFAULTS) ON COMMIT DROP")
-    with connection.cursor().copy("COPY rejected (id, day, task_id, gates, reasons, line) FROM STDIN") as copy:
+    with connection.cursor().copy(
+        "COPY rejected (id, day, task_id, owner_key, gates, reasons, line) FROM STDIN"
+    ) as copy:
         for rejection in rejections:
             raw = rejection.raw
             task_id = None if raw.task_id is None else column_text(raw.task_id)
             reasons = [column_text(reason) for reason in rejection.reasons]
             identity = quarantine_id(day, raw.payload)
-            copy.write_row((identity, day, task_id, list(rejection.gates), reasons, raw.payload))
+            copy.write_row((identity, day, task_id, raw.owner_key, list(rejection.gates), reasons, raw.payload))
     connection.execute(
         "DELETE FROM quarantine WHERE day = %s AND state <> 'approved' AND id NOT IN (SELECT id FROM rejected)", (day,)
     )
     connection.execute(
         "INSERT INTO quarantine SELECT * FROM rejected"
-        " ON CONFLICT (id) DO UPDATE SET gates = excluded.gates, reasons = excluded.reasons"
+        " ON CONFLICT (id) DO UPDATE SET owner_key = excluded.owner_key, gates = excluded.gates,"
+        " reasons = excluded.reasons"
     )
 
 

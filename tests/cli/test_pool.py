@@ -35,19 +35,7 @@ def test_the_status_accounts_for_every_line_and_says_what_training_lacks(flywhee
     assert f"training lacks {found['missingForTraining'][0]}" in output
 
 
-def test_a_quarantined_line_is_listed_with_its_reason(flywheel: Invoke, malformed: str) -> None:
-    [line] = json.loads(flywheel("pool", "quarantine", "--day", malformed, "--json").output)
-    assert (line["line"], line["state"], line["day"]) == ("not json", "pending", malformed)
-    assert line["reasons"] == ["not JSON: JSON is malformed: invalid character (byte 4)"]
-    assert "malformed" in flywheel("pool", "quarantine").output
-    assert json.loads(flywheel("pool", "quarantine", "--day", "2020-01-01", "--json").output) == []
-
-
 def test_an_empty_pool_has_no_batches_and_an_agent_without_tasks_no_rates(flywheel: Invoke) -> None:
     assert json.loads(flywheel("pool", "batches", "--json").output) == []
     found = json.loads(flywheel("pool", "statistics", "reference", "--json").output)
     assert (found["tasks"], found["success_rate"]) == (0, None)
-
-
-def test_a_day_that_is_no_date_is_wrong_usage(flywheel: Invoke) -> None:
-    assert flywheel("pool", "quarantine", "--day", "yesterday").exit_code == 2

@@ -23,6 +23,8 @@ def rows(**columns: object) -> pd.DataFrame:
         "latency_ms": [10.0, 20.0],
         "tokens_used": [1, 2],
         "rl_ready": [True, True],
+        "warnings": [["plausible"], []],
+        "waived": [[], ["time", "consistent"]],
     }
     return pd.DataFrame({**base, **columns})
 
@@ -41,3 +43,8 @@ def test_a_success_without_a_score_is_seen_across_columns() -> None:
     result = check_frame(rows(overall_score=[0.0, 0.0]), task_types=TYPES)
     assert not result.passed
     assert "a success has a score above 0" in " ".join(result.failures)
+
+
+def test_a_gate_that_may_not_be_waived_is_counted() -> None:
+    result = check_frame(rows(waived=[["types"], []], warnings=[["time"], []]), task_types=TYPES)
+    assert result.failures == {"waived: known gates": 1, "warnings: known gates": 1}
