@@ -6,7 +6,8 @@ Object stores take their credentials from the environment, as ``deltalake`` docu
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from tempfile import NamedTemporaryFile
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from flywheel.errors import PoolError
@@ -129,20 +130,22 @@ def first_line(error: Exception) -> str:
 
 
 @contextmanager
-def spooled(rows: Iterable[dict[str, Any]], *, schema: "pa.Schema") -> "Iterator[pa.RecordBatchReader]":
-    """Rows as Arrow record batches, made now, kept in a temporary file and read from there.
+def spooled(rows: Iterable[dict[str, Any]], *, schema: "pa.Schema", folder: Path) -> "Iterator[pa.RecordBatchReader]":
+    """Rows as Arrow record batches, made now, kept in a file without a name in ``folder`` and read from there.
 
     A table's writer pulls on a thread of its own, where rows may not come from the lake and an error loses its type;
     and while it pulls, other writers of the table wait. So the rows are complete before it starts.
     """
     import pyarrow as pa
 
-    with NamedTemporaryFile(suffix=".arrows") as file:
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder) as file:
         compressed = pa.ipc.IpcWriteOptions(compression="lz4")
-        with pa.ipc.new_stream(file.name, schema, options=compressed) as writer:
+        with pa.ipc.new_stream(pa.PythonFile(file, mode="w"), schema, options=compressed) as writer:
             for batch in batched(rows):
                 writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=schema))
-        with pa.OSFile(file.name, "rb") as source, pa.ipc.open_stream(source) as reader:
+        file.seek(0)
+        with pa.ipc.open_stream(pa.PythonFile(file, mode="r")) as reader:
             yield reader
 
 

@@ -91,7 +91,7 @@ class BenchmarkPool(Struct, frozen=True):
         Raises:
             PoolError: nothing was written.
         """
-        with spooled(rows, schema=schema) as reader, self.exclusive(f"lake:{table}"):
+        with spooled(rows, schema=schema, folder=self.settings.home) as reader, self.exclusive(f"lake:{table}"):
             self.lake.replace(table, str(partition), reader, key=key)
 
 

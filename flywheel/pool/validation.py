@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 from flywheel.errors import PoolError
 from flywheel.pool.gates import Finding, Severity, Surroundings, judge
 from flywheel.pool.joining import Joined, Rejection, Triple, join, point_of
+from flywheel.pool.parts import MAX_PARTS, sorted_into_parts
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import DayPlan, RawLine, plan_day, read_day
 from flywheel.pool.rows import Row, RowDigest, arrow_schema, column_text, row_of
@@ -184,12 +185,13 @@ def surroundings(pool: BenchmarkPool, history: History, *, now: datetime) -> Sur
 
 def judged_rows(pool: BenchmarkPool, plan: DayPlan, judge_of_day: Judge, ledger: Ledger) -> Iterator[Row]:
     """The rows of a day's points, some ten thousand tasks in memory at a time; the ledger fills on the way."""
-    parts = min(256, 1 + len(plan.owners) // TASKS_IN_MEMORY)
-    for part in range(parts):
-        for joined in joined_tasks(read_day(pool, plan, part=part, parts=parts), ledger):
-            row = judge_of_day.row(joined, ledger)
-            if row is not None:
-                yield row
+    parts = min(MAX_PARTS, 1 + len(plan.owners) // TASKS_IN_MEMORY)
+    with sorted_into_parts(read_day(pool, plan), parts=parts, folder=pool.settings.home) as sorted_lines:
+        for lines in sorted_lines:
+            for joined in joined_tasks(lines, ledger):
+                row = judge_of_day.row(joined, ledger)
+                if row is not None:
+                    yield row
     ledger.check(judge_of_day.day)  # before the rows are committed
 
 

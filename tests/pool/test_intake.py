@@ -91,18 +91,6 @@ def test_every_line_is_in_exactly_one_day(pool: BenchmarkPool) -> None:
     assert sum(lines_by_day(pool, *report.days).values()) == report.lines == 6 * 7
 
 
-def test_the_parts_of_a_day_are_the_day(pool: BenchmarkPool) -> None:
-    write_segment(pool.settings, "a", [log for n in range(20) for log in task_logs(f"t{n}")] + [b"broken"])
-    index_segments(pool, now=NOON)
-    plan = plan_day(pool, DAY)
-    parts = [list(read_day(pool, plan, part=part, parts=3)) for part in range(3)]
-    whole = sorted(line.payload for line in read_day(pool, plan))
-    assert sorted(line.payload for part in parts for line in part) == whole
-    tasks = [{line.task_id for line in part if line.task_id} for part in parts]
-    assert not tasks[0] & tasks[1]
-    assert all(tasks)
-
-
 def test_a_killed_intake_leaves_nothing_of_its_segment_and_the_next_one_resumes(
     pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

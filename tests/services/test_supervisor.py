@@ -14,6 +14,7 @@ from flywheel.services.dagster_api import DagsterApi
 from flywheel.services.endpoints import attach, endpoints_file, running
 from flywheel.services.postgres import EmbeddedPostgres
 from flywheel.services.processes import find, supervisor_id
+from flywheel.services.sockets import socket_folder
 from flywheel.services.supervisor import Services
 from flywheel.settings import Settings
 from tests.services.conftest import REPOSITORY, left_over, start_supervisor, wait_until
@@ -107,11 +108,8 @@ def test_a_temporary_directory_too_deep_for_sockets_is_said_before_anything_star
     assert not (service_home.home / "postgres").exists()
 
 
-def test_somebody_elses_folder_is_not_used_for_sockets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service_home: Settings, dagster_project: Path
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder = tmp_path / f"flywheel-{supervisor_id(service_home.home)}"
+def test_a_folder_that_others_may_read_is_not_used_for_sockets(service_home: Settings, dagster_project: Path) -> None:
+    folder = socket_folder(supervisor_id(service_home.home))
     folder.mkdir()
     folder.chmod(0o755)
     with pytest.raises(ServiceError, match="is not a private folder of this user"):
