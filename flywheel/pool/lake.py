@@ -143,7 +143,8 @@ def spooled(rows: Iterable[dict[str, Any]], *, schema: "pa.Schema", folder: Path
         compressed = pa.ipc.IpcWriteOptions(compression="lz4")
         with pa.ipc.new_stream(pa.PythonFile(file, mode="w"), schema, options=compressed) as writer:
             for batch in batched(rows):
-                writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=schema))
+                columns = [pa.array([row[field.name] for row in batch], field.type) for field in schema]
+                writer.write_batch(pa.record_batch(columns, schema=schema))  # from_pylist takes ten times as long
         file.seek(0)
         with pa.ipc.open_stream(pa.PythonFile(file, mode="r")) as reader:
             yield reader

@@ -18,9 +18,11 @@ def lines_of_a_day(pool: BenchmarkPool) -> list[RawLine]:
 
 def test_the_parts_of_a_day_are_the_day_and_hold_whole_tasks(pool: BenchmarkPool, tmp_path: Path) -> None:
     lines = lines_of_a_day(pool)
-    with sorted_into_parts(lines, parts=3, folder=tmp_path) as found:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    with sorted_into_parts(lines, parts=3, folder=folder) as found:
         parts = [list(part) for part in found]
-        assert list(tmp_path.iterdir()) == []  # what lies there has no name to be found by
+        assert list(folder.iterdir()) == []  # what lies there has no name to be found by
     assert sorted(line.payload for part in parts for line in part) == sorted(line.payload for line in lines)
     assert [line for line in lines if line.task_id == "t7"] in [
         [line for line in part if line.task_id == "t7"] for part in parts

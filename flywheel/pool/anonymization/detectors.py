@@ -5,14 +5,13 @@ much, a check of the match in its surroundings. Earlier rows win where two match
 """
 
 import ipaddress
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
 Check = Callable[[str, int, int], bool]
-SHORT = 64  # characters
 
 
 class Detector(Struct, frozen=True):
@@ -106,31 +105,27 @@ def single_patterns() -> tuple[Any, ...]:
     return tuple(re2.compile(detector.pattern) for detector in DETECTORS)
 
 
-def detect(text: str) -> Iterable[Found]:
+def detect(text: str) -> Iterator[Found]:
     """Every personal or secret value in a text, from left to right, without overlaps."""
-    return detected_in_short(text) if len(text) <= SHORT else search(text)
-
-
-@lru_cache(maxsize=16_384)
-def detected_in_short(text: str) -> tuple[Found, ...]:
-    """The same for names of fields, roles and identifiers, which come again in every record."""
-    return tuple(search(text))
-
-
-def search(text: str) -> Iterator[Found]:
-    """The automaton's matches, each checked."""
     data = text.encode("utf-8", "surrogatepass")
-    position = counted = characters = 0  # bytes searched, bytes counted, characters in those
-    while match := automaton().search(data, position):
-        first, last = match.span()
-        characters += len(data[counted:first].decode("utf-8", "surrogatepass"))
-        counted = first
-        found = found_at(text, data, first, characters, number=match.lastindex - 1, last=last)
-        if found is None:
-            position = first + 1  # what is checked begins with an ASCII character
-        else:
-            detected, position = found
+    position: int | None = 0
+    counted = characters = 0  # bytes counted, characters in those
+    while position is not None:
+        matches = automaton().finditer(data, position)
+        position = None
+        for match in matches:
+            first, last = match.span()
+            characters += len(data[counted:first].decode("utf-8", "surrogatepass"))
+            counted = first
+            found = found_at(text, data, first, characters, number=match.lastindex - 1, last=last)
+            if found is None:
+                position = first + 1  # what is checked begins with an ASCII character
+                break
+            detected, end = found
             yield detected
+            if end != last:
+                position = end
+                break
 
 
 def found_at(text: str, data: bytes, first: int, start: int, *, number: int, last: int) -> tuple[Found, int] | None:

@@ -3,9 +3,12 @@
 import json
 import posixpath
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 from flywheel.pool.anonymization.detectors import detect
+
+SHORT = 64  # characters
 
 
 class Anonymizer:
@@ -39,13 +42,13 @@ class Anonymizer:
     def value(self, value: Any) -> Any:
         """The same for every string in nested lists, tuples and dictionaries, keys included."""
         if isinstance(value, str):
-            return self.text(value)
+            return value if len(value) <= SHORT and is_plain(value) else self.text(value)
         if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
             clean: dict[str, Any] = {}
             for key, item in value.items():
-                name = self.text(key)
+                name = key if len(key) <= SHORT and is_plain(key) else self.text(key)
                 while name in clean:  # two paths generalize to one name
                     name += "_"
                 clean[name] = self.value(item)
@@ -93,6 +96,12 @@ class Anonymizer:
             number = 1 + sum(1 for other, _ in self._placeholders if other == kind)
             known = self._placeholders[kind, value] = f"[{kind}_{number}]"
         return known
+
+
+@lru_cache(maxsize=16_384)
+def is_plain(text: str) -> bool:
+    """Whether nothing in the text is replaced. Names of fields and roles come again in every record: they are kept."""
+    return "\\" not in text and not any(detect(text))
 
 
 def generalized_path(path: str) -> str:
