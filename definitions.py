@@ -22,6 +22,7 @@ from resources.model_registry import ModelRegistry
 from resources.trainer import Trainer
 from sensors.candidate_approved import candidate_approved
 from sensors.new_segments import new_segments
+from sensors.points_expired import points_expired, pool_retention
 from sensors.run_interrupted import run_interrupted
 from sensors.training_batch_ready import training_batch_ready
 from training_assets.deployment_candidate import better_than_baseline, deployment_candidate
@@ -68,8 +69,8 @@ defs = dg.Definitions(
         batch_is_disjoint,
         better_than_baseline,
     ],
-    jobs=[pool_day, training],
-    sensors=[new_segments, training_batch_ready, candidate_approved, run_interrupted],
+    jobs=[pool_day, training, pool_retention],
+    sensors=[new_segments, points_expired, training_batch_ready, candidate_approved, run_interrupted],
     resources={
         "benchmark_pool": BenchmarkPoolResource(),
         "experiment_tracker": ExperimentTracker(tracking_uri=tracking_uri),

@@ -202,6 +202,7 @@ class Settings(BaseSettings):
     hot_days: int = Field(7, gt=0)
     warm_days: int = Field(90, gt=0)
     cold_days: int = Field(730, gt=0)
+    history_days: int = Field(7, ge=0, description="how long the lake keeps versions that were replaced")
     task_types: tuple[str, ...] = Field(
         ("code-editing", "research", "data-analysis", "design", "planning", "text-transformation", "tool-calling"),
         description="known task types; an unknown one fails its gate",

@@ -85,6 +85,36 @@ def batches(load: "Callable[[], Settings]", batch_id: str | None, as_json: bool)
 
 
 @pool.command()
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def retention(load: "Callable[[], Settings]", dry_run: bool, as_json: bool) -> None:
+    """Remove what is older than its tier, after the next tier was verified to hold it.
+
+    Dagster does the same every day by itself.
+
+    \b
+    Examples:
+      flywheel pool retention --dry-run
+      flywheel pool retention
+    """
+    from datetime import UTC
+
+    from flywheel.cli.connection import pool_of
+    from flywheel.pool.retention import enforce_retention, find_expired
+
+    now = datetime.now(UTC)
+    with pool_of(load()) as opened:
+        found = find_expired(opened, now=now) if dry_run else enforce_retention(opened, now=now).removed
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(("day", "store", "rows"), [(item.day, item.store, item.rows) for item in found])
+    else:
+        click.echo("nothing is older than its tier")
+
+
+@pool.command()
 @click.argument("agent_id")
 @click.option("--task-type", help="Only this task type.")
 @click.option("--since", type=click.DateTime(), help="Only from this UTC time on.")

@@ -92,6 +92,12 @@ def unknown_segments(pool: BenchmarkPool) -> list[Path]:
     return [path for path in closed if path.name not in known]
 
 
+def points_removed(connection: Connection[Any], day: date) -> bool:
+    """Whether retention emptied the tables that the day's tiers and statistics are made from."""
+    row = connection.execute("SELECT points_removed_at FROM days WHERE day = %s", (day,)).fetchone()
+    return row is not None and row[0] is not None
+
+
 def is_known(connection: Connection[Any], name: str) -> bool:
     """Whether another intake was first, between the listing and the lock."""
     return connection.execute("SELECT 1 FROM segments WHERE name = %s", (name,)).fetchone() is not None

@@ -107,6 +107,25 @@ class Lake:
         delta = self._open(table)
         return tuple(sorted({next(iter(values.values())) for values in delta.partitions()}))
 
+    def vacuum(self, table: str, *, keep_days: int) -> int:
+        """Delete files that only versions replaced longer ago refer to. Returns how many; see ``BenchmarkPool.vacuum``.
+
+        Raises:
+            PoolError: the table cannot be read or its files not be deleted.
+        """
+        from deltalake.exceptions import DeltaError
+
+        if not self.exists(table):
+            return 0
+        try:
+            return len(
+                self._open(table).vacuum(
+                    retention_hours=24 * keep_days, dry_run=False, enforce_retention_duration=False, full=True
+                )
+            )
+        except (DeltaError, OSError) as error:
+            raise PoolError(f"lake table {table} at {self.url} was not vacuumed: {first_line(error)}") from error
+
     def version(self, table: str) -> int:
         """The table's version, which grows by one with every commit; -1 before the first."""
         return self._open(table).version() if self.exists(table) else -1

@@ -94,6 +94,15 @@ class BenchmarkPool(Struct, frozen=True):
         with spooled(rows, schema=schema, folder=self.settings.home) as reader, self.exclusive(f"lake:{table}"):
             self.lake.replace(table, str(partition), reader, key=key)
 
+    def vacuum(self, table: str, *, keep_days: int) -> int:
+        """Delete the files of versions of a lake table that were replaced longer ago. Returns how many.
+
+        Raises:
+            PoolError: the table cannot be read or its files not be deleted.
+        """
+        with self.exclusive(f"lake:{table}"):
+            return self.lake.vacuum(table, keep_days=keep_days)
+
 
 def lock_key(name: str) -> int:
     """The key of an advisory lock: 64 bits of the name's digest."""

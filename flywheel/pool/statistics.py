@@ -10,6 +10,7 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from flywheel.pool.histograms import histogram, merged, percentile
+from flywheel.pool.intake import points_removed
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, read_rows
 from flywheel.pool.schemas import ANONYMIZED
@@ -81,6 +82,8 @@ def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.exclusive(f"statistics:{day}") as connection:
+        if points_removed(connection, day):
+            return kept(connection, day)
         revision = connection.execute("SELECT anonymized_revision FROM days WHERE day = %s", (day,)).fetchone()
         tallies: dict[tuple[datetime, str, str], Tally] = defaultdict(Tally)
         latencies: dict[str, list[float]] = defaultdict(list)
@@ -103,6 +106,21 @@ def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
         tasks=by_agent.total(),
         successes=sum(tally.successes for tally in tallies.values()),
         tasks_by_agent=dict(by_agent),
+    )
+
+
+def kept(connection: Connection[Any], day: date) -> StatisticsReport:
+    """What is known of a day whose points retention removed."""
+    rows = connection.execute(
+        "SELECT agent_id, count(*), sum(tasks), sum(successes) FROM agent_statistics WHERE day = %s GROUP BY agent_id",
+        (day,),
+    ).fetchall()
+    return StatisticsReport(
+        day=day,
+        rows=sum(row[1] for row in rows),
+        tasks=sum(int(row[2]) for row in rows),
+        successes=sum(int(row[3]) for row in rows),
+        tasks_by_agent={row[0]: int(row[2]) for row in rows},
     )
 
 

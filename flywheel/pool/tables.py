@@ -73,6 +73,7 @@ days = Table(
     Column("waiting", BigInteger, nullable=False, server_default=text("0"), comment="lines"),
     Column("points", BigInteger, nullable=False, server_default=text("0")),
     Column("report", JSONB, comment="the last ValidationReport, whole"),
+    Column("points_removed_at", Instant, comment="when retention emptied what the tiers are made from"),
     Column("privacy_violations", BigInteger, comment="found by the last check; null before the first"),
 )
 

@@ -16,6 +16,7 @@ from psycopg import Connection
 
 from flywheel.errors import PoolError
 from flywheel.pool.hot_store import read_payloads, replace_day
+from flywheel.pool.intake import points_removed
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, RowDigest, arrow_schema, read_rows
 from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, WARM
@@ -101,6 +102,8 @@ def place(pool: BenchmarkPool, tier: Tier, day: date, *, max_days: int, now: dat
     in_range = age <= max_days
     given = RowDigest()
     with pool.exclusive(f"{tier}:{day}") as connection:
+        if in_range and points_removed(connection, day):
+            return kept(connection, tier, day, age=age)
         revision = anonymized_revision(connection, day)
         stored = write(connection, given.passing(points_of(pool, day, in_range=in_range)))
         verify(tier, day, given=given, stored=stored)
@@ -115,6 +118,15 @@ def place(pool: BenchmarkPool, tier: Tier, day: date, *, max_days: int, now: dat
         )
         record(connection, report, revision=revision, now=now)
     return report
+
+
+def kept(connection: Connection[Any], tier: Tier, day: date, *, age: int) -> TierReport:
+    """What the tier has of a day whose points retention removed: there is nothing left to make it from anew."""
+    row = connection.execute(
+        "SELECT rows, digest, points FROM tier_days JOIN days USING (day) WHERE tier = %s AND day = %s", (tier, day)
+    ).fetchone()
+    rows, digest, points = row or (0, RowDigest().hexdigest(), 0)
+    return TierReport(day=day, tier=tier, in_range=True, age_days=age, rows=rows, points=points, digest=digest)
 
 
 def stored_points(rows: Iterable[Row]) -> Stored:

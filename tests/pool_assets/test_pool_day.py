@@ -1,7 +1,9 @@
 """One day through the real assets, by real Dagster runs: from segments to tiers."""
 
+import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Self
 
 import dagster as dg
 import pytest
@@ -11,6 +13,7 @@ from flywheel.pool.overview import pool_counts
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.schemas import WARM
 from flywheel.settings import Settings
+from resources.benchmark_pool import BenchmarkPoolResource
 from tests.pool.logs import task_logs, write_segment
 
 YESTERDAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
@@ -50,6 +53,17 @@ def run_day(instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
     from definitions import defs
 
     return defs.resolve_job_def("pool_day").execute_in_process(partition_key=DAY, instance=instance)
+
+
+def now_plus(*, days: int) -> type[datetime]:
+    """A clock that is some days ahead."""
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(time.time(), tz) + timedelta(days=days)
+
+    return Ahead
 
 
 def warm_rows(pool: BenchmarkPool) -> list[dict[str, object]]:
@@ -114,3 +128,23 @@ def test_a_day_without_logs_is_an_empty_day(pool: BenchmarkPool, instance: dg.Da
     empty = str((YESTERDAY - timedelta(days=3)).date())
     result = defs.resolve_job_def("pool_day").execute_in_process(partition_key=empty, instance=instance)
     assert result.success
+
+
+def test_a_day_that_grows_old_leaves_the_hot_tier_by_itself(
+    pool: BenchmarkPool, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from definitions import defs
+    from sensors.points_expired import points_expired
+
+    def tick() -> object:
+        return points_expired(benchmark_pool=BenchmarkPoolResource())
+
+    run_day(instance)
+    assert isinstance(tick(), dg.SkipReason)
+    monkeypatch.setattr("sensors.points_expired.datetime", now_plus(days=7))
+    assert isinstance(tick(), dg.RunRequest)
+    assert defs.resolve_job_def("pool_retention").execute_in_process(instance=instance).success
+    assert isinstance(tick(), dg.SkipReason)
+    with pool.transaction() as connection:
+        assert connection.execute("SELECT count(*) FROM hot_points").fetchone() == (0,)
+    assert len(warm_rows(pool)) == 3

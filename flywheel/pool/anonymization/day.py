@@ -65,7 +65,10 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
         pool.replace(ANONYMIZED, day, rows, schema=arrow_schema(POINT_COLUMNS))
         if known:
             connection.execute(
-                "UPDATE days SET anonymized_revision = %s, privacy_violations = NULL WHERE day = %s", (known[0], day)
+                "UPDATE days SET anonymized_revision = %s, privacy_violations = NULL,"
+                " points_removed_at = CASE WHEN validated_at > points_removed_at THEN NULL ELSE points_removed_at END"
+                " WHERE day = %s",
+                (known[0], day),
             )
     return AnonymizationReport(
         day=day,
