@@ -89,8 +89,8 @@ def readiness_of(connection: "Connection[Any]", choice: Choice) -> Readiness:
     """The numbers of a choice, and of the days behind it."""
     row = connection.execute(
         "SELECT coalesce(sum(lines_in_points), 0), coalesce(sum(lines_in_points + quarantined), 0),"
-        " coalesce(sum(privacy_violations), 0),"
-        " count(*) FILTER (WHERE points > 0 AND privacy_violations IS NULL) FROM days"
+        " coalesce(sum(privacy_violations) FILTER (WHERE points_removed_at IS NULL), 0),"
+        " count(*) FILTER (WHERE points > 0 AND privacy_violations IS NULL AND points_removed_at IS NULL) FROM days"
     ).fetchone()
     assert row is not None
     clean, judged, violations, unverified = (int(value) for value in row)

@@ -7,6 +7,7 @@ import pytest
 from flywheel.errors import PoolError
 from flywheel.pool import retention
 from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.batches import readiness
 from flywheel.pool.intake import index_segments
 from flywheel.pool.overview import list_days
 from flywheel.pool.pool import BenchmarkPool
@@ -151,6 +152,14 @@ def test_a_late_log_of_an_old_day_is_counted_and_its_points_leave_again(filled: 
     assert (held(filled)["cold"], held(filled)[WARM], held(filled)[ANONYMIZED]) == (6, 0, 6)
     enforce_retention(filled, now=after(92))
     assert (held(filled)["cold"], held(filled)[ANONYMIZED]) == (6, 0)
+
+
+def test_a_violation_in_points_that_are_gone_holds_no_batch_back(filled: BenchmarkPool) -> None:
+    with filled.transaction() as connection:
+        connection.execute("UPDATE days SET privacy_violations = 3")
+    assert readiness(filled, now=after(91)).privacy_violations == 3
+    enforce_retention(filled, now=after(91))
+    assert readiness(filled, now=after(91)).privacy_violations == 0
 
 
 def test_files_of_replaced_versions_go_after_a_while(filled: BenchmarkPool) -> None:

@@ -1,0 +1,97 @@
+"""The schema of PostgreSQL: up and down, and what an older version wrote is read by this one."""
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from flywheel.database import connect, downgrade, metadata, upgrade
+from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.intake import index_segments
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.rows import arrow_schema, read_rows
+from flywheel.pool.schemas import ANONYMIZED, POINT_COLUMNS, VALIDATED, check_rows
+from flywheel.pool.tiers import place_hot, place_warm
+from flywheel.pool.validation import validate_day
+from flywheel.settings import Settings
+from tests.pool.logs import NOON, task_logs, write_segment
+
+DAY = date(2026, 3, 2)
+NEXT_DAY = DAY + timedelta(days=1)
+ADDED = ("warnings", "waived")
+
+
+@pytest.fixture
+def old_revision(database_url: str) -> str:
+    """The URL of a database as the first release left it."""
+    downgrade(database_url, "0002_arbiter")
+    return database_url
+
+
+def test_the_migrations_make_what_the_tables_say(database_url: str) -> None:
+    import flywheel.arbiter.tables
+    import flywheel.pool.tables  # noqa: F401 - registers its tables
+
+    engine = connect(database_url)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    engine.dispose()
+
+
+def test_every_step_goes_down_and_up_again(database_url: str) -> None:
+    downgrade(database_url, "base")
+    with psycopg.connect(database_url) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+    assert tables == [("alembic_version",)]
+    upgrade(database_url)
+    upgrade(database_url)
+
+
+def test_rows_of_an_older_version_are_read(old_revision: str) -> None:
+    with psycopg.connect(old_revision) as connection:
+        connection.execute(
+            "INSERT INTO hot_points (id, day, timestamp, tenant_id, task_id, task_type, complexity, agent_id, success,"
+            " overall_score, total_reward, latency_ms, tokens_used, rl_ready, payload)"
+            " VALUES ('p', %s, %s, 't', 't1', 'tool-calling', 'standard', 'a', true, 1, 1, 1, 1, true, '{}')",
+            (DAY, NOON),
+        )
+        connection.execute(
+            "INSERT INTO quarantine (id, day, task_id, gates, reasons, line) VALUES ('q', %s, 't1', %s, %s, %s)",
+            (DAY, ["time"], ["late"], b"{}"),
+        )
+    upgrade(old_revision)
+    with psycopg.connect(old_revision) as connection:
+        assert connection.execute("SELECT warnings, waived FROM hot_points").fetchall() == [([], [])]
+        assert connection.execute("SELECT gates, owner_key FROM quarantine").fetchall() == [(["time"], None)]
+
+
+@pytest.fixture
+def pool(settings: Settings) -> Iterator[BenchmarkPool]:
+    with BenchmarkPool.open(settings) as opened:
+        yield opened
+
+
+def test_partitions_of_an_older_version_are_read_checked_and_placed_beside_new_ones(pool: BenchmarkPool) -> None:
+    """Nothing is rewritten: the columns that a partition lacks are empty."""
+    old = {name: POINT_COLUMNS[name] for name in POINT_COLUMNS if name not in ADDED}
+    logs = [*task_logs("t1"), *task_logs("t2", at=NOON + timedelta(days=1))]
+    write_segment(pool.settings, "a", logs, written_at=NOON + timedelta(days=2))
+    index_segments(pool, now=NOON + timedelta(days=2))
+    validate_day(pool, DAY, now=NOON + timedelta(days=2))
+    anonymize_day(pool, DAY)
+    written = {table: list(read_rows(pool, table, DAY)) for table in (VALIDATED, ANONYMIZED)}
+    for table, rows in written.items():
+        older = [{name: row[name] for name in old} for row in rows]
+        (pool.settings.home / "lake" / table).rename(pool.settings.home / "lake" / f"{table}.replaced")
+        pool.replace(table, DAY, older, schema=arrow_schema(old))
+    assert list(read_rows(pool, VALIDATED, DAY)) == written[VALIDATED]
+
+    validate_day(pool, NEXT_DAY, now=NOON + timedelta(days=2))
+    assert list(read_rows(pool, VALIDATED, DAY)) == written[VALIDATED]
+    assert check_rows(pool, DAY).passed
+    for place in (place_hot, place_warm):
+        assert place(pool, DAY, now=NOON + timedelta(days=2)).rows == 1
+    assert len(list(read_rows(pool, VALIDATED, NEXT_DAY))) == 1
