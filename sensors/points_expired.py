@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from flywheel.pool.overview import list_days
 from flywheel.pool.retention import enforce_retention, find_expired
 from resources.benchmark_pool import BenchmarkPoolResource
 
@@ -31,13 +32,14 @@ def pool_retention() -> None:
     job_name="pool_retention",
     minimum_interval_seconds=600,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Runs retention when something is older than its tier; a failed run is tried again in the next hour.",
+    description="Runs retention once a day for the lake's old versions, and within the hour when a tier is too old.",
 )
 def points_expired(benchmark_pool: BenchmarkPoolResource) -> dg.RunRequest | dg.SkipReason:
-    """Request a run, at most one an hour."""
+    """Request a run: one an hour at most where something is too old, else one a day."""
     now = datetime.now(UTC)
     with benchmark_pool.open() as pool:
         found = find_expired(pool, now=now)
-    if not found:
-        return dg.SkipReason("nothing is older than its tier")
-    return dg.RunRequest(run_key=f"retention {now:%Y-%m-%d %H}")
+        known = list_days(pool)
+    if not known:
+        return dg.SkipReason("the pool is empty")
+    return dg.RunRequest(run_key=f"retention {now:%Y-%m-%d %H}" if found else f"retention {now:%Y-%m-%d}")

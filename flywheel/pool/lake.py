@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 PARTITION = "day"
+ROWS_A_GROUP = 8_192  # what is compressed, and read back, at once: some 50 MB of points
 ROWS_A_BATCH = 1_000
 
 
@@ -52,7 +53,7 @@ class Lake:
         Raises:
             PoolError: nothing was written.
         """
-        from deltalake import write_deltalake
+        from deltalake import WriterProperties, write_deltalake
         from deltalake.exceptions import DeltaError
 
         predicate = f"{key} = '{partition}'" if self.exists(table) else None
@@ -64,6 +65,7 @@ class Lake:
                 schema_mode="merge",
                 predicate=predicate,
                 partition_by=[key],
+                writer_properties=WriterProperties(compression="ZSTD", max_row_group_size=ROWS_A_GROUP),
             )
         except (DeltaError, OSError) as error:
             raise PoolError(
@@ -96,7 +98,9 @@ class Lake:
             dataset = delta.to_pyarrow_dataset(file_pruning_predicate=chosen)
             known = frozenset(dataset.schema.names)
             asked = [name for name in columns if name in known]
-            yield from dataset.to_batches(columns=asked, batch_size=ROWS_A_BATCH)
+            yield from dataset.to_batches(
+                columns=asked, batch_size=ROWS_A_BATCH, batch_readahead=2, fragment_readahead=1
+            )
         except OSError as error:
             raise self._unreadable(table, error) from error
 

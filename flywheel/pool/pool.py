@@ -75,6 +75,11 @@ class BenchmarkPool(Struct, frozen=True):
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(name),))
             yield connection
 
+    @staticmethod
+    def share(connection: "Connection[Any]", name: str) -> None:
+        """Keep those who are ``exclusive`` under this name out until the transaction ends; others may share."""
+        connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (lock_key(name),))
+
     def replace(
         self,
         table: str,

@@ -122,10 +122,10 @@ def together(connection: Connection[Any], line_id: str) -> tuple[QuarantinedLine
     others = connection.execute(
         SELECTED
         + sql.SQL(
-            "WHERE (day, task_id, owner_key, gates) ="
-            " (SELECT day, task_id, owner_key, gates FROM quarantine WHERE id = %(id)s) AND id <> %(id)s ORDER BY id"
+            "WHERE day = %(day)s AND task_id = %(task)s AND gates = %(gates)s AND id <> %(id)s AND owner_key IS NOT"
+            " DISTINCT FROM (SELECT owner_key FROM quarantine WHERE id = %(id)s) ORDER BY id"
         ),
-        {"id": line.id},
+        {"id": line.id, "day": line.day, "task": line.task_id, "gates": list(line.gates)},
     )
     return (line, *map(line_of, others))
 

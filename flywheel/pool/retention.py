@@ -1,8 +1,9 @@
 """What is older than its place leaves it: copied to the next tier, verified there, then deleted (SPEC section 5).
 
-Every step can be repeated: a run that was killed is finished by the next one. Full points also lie in the tables that
-the tiers are made from; they go when the warm tier gives the day up, and the ledger says so, so that nobody makes an
-old day's aggregates anew from nothing.
+Only settled days are touched: all of their assets are of their last logs, and the privacy check found nothing. Every
+step can be repeated: a run that was killed is finished by the next one. Full points also lie in the tables that the
+tiers are made from; they go when the warm tier gives the day up, and the ledger says so, so that nobody makes an old
+day's aggregates anew from nothing. After the cold tier's age everything goes, settled or not.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from flywheel.pool.intake import points_removed
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema, read_rows
 from flywheel.pool.schemas import ANONYMIZED, COLD, POINT_COLUMNS, VALIDATED, WARM
-from flywheel.pool.tiers import age_days, aggregate_cold, place_hot, place_warm, stored_points
+from flywheel.pool.tiers import Stored, age_days, aggregate_cold, place_hot, place_warm, stored_points
 
 Store = Literal["hot", "warm", "points", "cold", "statistics", "quarantine"]
 
@@ -28,6 +29,16 @@ class Expired(Struct, frozen=True, kw_only=True):
     store: Store
     day: date
     rows: int
+
+
+SETTLED_DAYS = """
+SELECT days.day FROM days JOIN tier_days USING (day)
+WHERE days.privacy_violations = 0
+GROUP BY days.day
+HAVING count(*) = 3 AND days.revision <= least(
+    days.validated_revision, days.anonymized_revision, days.statistics_revision, min(tier_days.revision)
+)
+"""
 
 
 class RetentionReport(Struct, frozen=True, kw_only=True):
@@ -47,22 +58,30 @@ def find_expired(pool: BenchmarkPool, *, now: datetime) -> tuple[Expired, ...]:
     settings = pool.settings
     limits = {"hot": settings.hot_days, "warm": settings.warm_days, "cold": settings.cold_days}
     last_kept = now.date() - timedelta(days=settings.cold_days)
-    held = {day for table in (VALIDATED, ANONYMIZED) for day in pool.lake.partitions(table)}
+    in_lake = {day for table in (VALIDATED, ANONYMIZED) for day in pool.lake.partitions(table)}
     with pool.transaction() as connection:
+        settled = settled_days(connection)
         found = [
             Expired(store=tier, day=day, rows=rows)
             for tier, day, rows in connection.execute("SELECT tier, day, rows FROM tier_days WHERE rows > 0")
-            if age_days(day, now=now) > limits[tier]
+            if age_days(day, now=now) > limits[tier] and (day in settled or day < last_kept)
         ]
         found += [
             Expired(store="points", day=day, rows=points)
             for day, points in connection.execute("SELECT day, points FROM days")
-            if age_days(day, now=now) > settings.warm_days and str(day) in held
+            if age_days(day, now=now) > settings.warm_days
+            and str(day) in in_lake
+            and (day in settled or day < last_kept)
         ]
         found += aged_rows(connection, "statistics", "agent_statistics", last_kept)
         found += aged_rows(connection, "quarantine", "quarantine", last_kept)
     order = get_args(Store)
     return tuple(sorted(found, key=lambda item: (item.day, order.index(item.store))))
+
+
+def settled_days(connection: Connection[Any]) -> frozenset[date]:
+    """Days that are up to date from logs to statistics and tiers, and whose points hold nothing personal."""
+    return frozenset(day for (day,) in connection.execute(SETTLED_DAYS))
 
 
 def aged_rows(connection: Connection[Any], store: Store, table: str, last_kept: date) -> list[Expired]:
@@ -77,24 +96,36 @@ def aged_rows(connection: Connection[Any], store: Store, table: str, last_kept: 
 def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
     """Remove what is older than its place, each day's from hot to cold, then the lake's replaced versions.
 
+    A day of which something cannot be removed is left as it then is; the others go on.
+
     Raises:
-        PoolError: the next tier does not hold what a tier would give up; that day was left as it is.
+        PoolError: at the end, where the next tier of a day does not hold what a tier would give up.
         DatabaseError: PostgreSQL cannot be used.
     """
     steps: dict[Store, Callable[[BenchmarkPool, date, datetime], object]] = {
         "hot": leave_hot,
         "warm": leave_warm,
         "points": remove_points,
-        "cold": lambda pool, day, now: aggregate_cold(pool, day, now=now),
+        "cold": leave_cold,
         "statistics": remove_statistics,
         "quarantine": remove_quarantine,
     }
-    removed = find_expired(pool, now=now)
-    for item in removed:
-        steps[item.store](pool, item.day, now)
+    removed: list[Expired] = []
+    refusals: dict[date, str] = {}
+    for item in find_expired(pool, now=now):
+        if item.day in refusals:
+            continue
+        try:
+            steps[item.store](pool, item.day, now)
+        except PoolError as error:
+            refusals[item.day] = str(error)
+        else:
+            removed.append(item)
     tables = (VALIDATED, ANONYMIZED, WARM, COLD)
     files = sum(pool.vacuum(table, keep_days=pool.settings.history_days) for table in tables)
-    return RetentionReport(removed=removed, files=files)
+    if refusals:
+        raise PoolError(f"{len(refusals)} days were not cleared: {'; '.join(refusals.values())}")
+    return RetentionReport(removed=tuple(removed), files=files)
 
 
 def leave_hot(pool: BenchmarkPool, day: date, now: datetime) -> None:
@@ -109,11 +140,25 @@ def leave_warm(pool: BenchmarkPool, day: date, now: datetime) -> None:
     place_warm(pool, day, now=now)
 
 
+def leave_cold(pool: BenchmarkPool, day: date, now: datetime) -> None:
+    """Empty the cold tier's day: nothing is kept longer."""
+    aggregate_cold(pool, day, now=now)
+
+
 def remove_points(pool: BenchmarkPool, day: date, now: datetime) -> None:
-    """Empty the day in the tables that the tiers are made from, and say so in the ledger first."""
-    with pool.exclusive(f"anonymization:{day}"):
-        keep_below(pool, day, now)
+    """Empty the day in the tables that the tiers are made from, and say so in the ledger first.
+
+    Nobody writes or reads the day's points meanwhile; whether it still is settled is asked again.
+
+    Raises:
+        PoolError: it is not, or its aggregates are not of its points.
+    """
+    keep_below(pool, day, now)
+    with pool.exclusive(f"validation:{day}"), pool.exclusive(f"anonymization:{day}"):
         with pool.transaction() as connection:
+            known = age_days(day, now=now) > pool.settings.cold_days or points_removed(connection, day)
+            if not known and not (day in settled_days(connection) and cold_is_whole(pool, connection, day)):
+                raise PoolError(f"{day} changed meanwhile; it stays until it is settled")
             connection.execute("UPDATE days SET points_removed_at = %s WHERE day = %s", (now, day))
         for table in (ANONYMIZED, VALIDATED):
             pool.replace(table, day, (), schema=arrow_schema(POINT_COLUMNS))
@@ -144,25 +189,39 @@ def keep_below(pool: BenchmarkPool, day: date, now: datetime) -> None:
     with pool.transaction() as connection:
         if age > pool.settings.cold_days or points_removed(connection, day):
             return
+        if is_whole_below(pool, connection, day, age=age):
+            return
+        if day not in settled_days(connection):
+            raise PoolError(f"{day} changed meanwhile; it stays until it is settled")
     if age <= pool.settings.warm_days:
-        if not warm_is_whole(pool, day):
-            place_warm(pool, day, now=now)
-        whole = warm_is_whole(pool, day)
+        place_warm(pool, day, now=now)
     else:
-        if not cold_is_whole(pool, day):
-            aggregate_cold(pool, day, now=now)
-        whole = cold_is_whole(pool, day)
-    if not whole:
-        raise PoolError(f"the tier below does not hold {day} as it is; nothing of it was deleted. Run the day again")
+        aggregate_cold(pool, day, now=now)
+    with pool.transaction() as connection:
+        if not is_whole_below(pool, connection, day, age=age):
+            raise PoolError(
+                f"the tier below does not hold {day} as it is; nothing of it was deleted. Run the day again"
+            )
+
+
+def is_whole_below(pool: BenchmarkPool, connection: Connection[Any], day: date, *, age: int) -> bool:
+    """Whether the tier of this age has the day as its anonymized points are."""
+    return warm_is_whole(pool, day) if age <= pool.settings.warm_days else cold_is_whole(pool, connection, day)
 
 
 def warm_is_whole(pool: BenchmarkPool, day: date) -> bool:
     """Whether the warm tier has the day's anonymized points, by count and digest."""
-    warm, source = (stored_points(read_rows(pool, table, day, columns=("payload",))) for table in (WARM, ANONYMIZED))
-    return warm == source
+    return stored_points(read_rows(pool, WARM, day, columns=("payload",))) == points_of_day(pool, day)
 
 
-def cold_is_whole(pool: BenchmarkPool, day: date) -> bool:
-    """Whether the day's aggregates count all of its anonymized points."""
+def cold_is_whole(pool: BenchmarkPool, connection: Connection[Any], day: date) -> bool:
+    """Whether the day's aggregates were made from its anonymized points (count and digest) and count them all."""
+    points = points_of_day(pool, day)
+    made_from = connection.execute("SELECT digest FROM tier_days WHERE tier = 'cold' AND day = %s", (day,)).fetchone()
     tasks = sum(int(row["tasks"]) for row in read_rows(pool, COLD, day, columns=("tasks",)))
-    return tasks == sum(1 for _ in read_rows(pool, ANONYMIZED, day, columns=("id",)))
+    return made_from == (points.digest,) and tasks == points.points
+
+
+def points_of_day(pool: BenchmarkPool, day: date) -> Stored:
+    """Count and digest of the day's anonymized points."""
+    return stored_points(read_rows(pool, ANONYMIZED, day, columns=("payload",)))

@@ -82,6 +82,7 @@ def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.exclusive(f"statistics:{day}") as connection:
+        pool.share(connection, f"anonymization:{day}")
         if points_removed(connection, day):
             return kept(connection, day)
         revision = connection.execute("SELECT anonymized_revision FROM days WHERE day = %s", (day,)).fetchone()

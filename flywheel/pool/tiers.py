@@ -102,6 +102,7 @@ def place(pool: BenchmarkPool, tier: Tier, day: date, *, max_days: int, now: dat
     in_range = age <= max_days
     given = RowDigest()
     with pool.exclusive(f"{tier}:{day}") as connection:
+        pool.share(connection, f"anonymization:{day}")
         if in_range and points_removed(connection, day):
             return kept(connection, tier, day, age=age)
         revision = anonymized_revision(connection, day)

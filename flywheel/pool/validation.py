@@ -12,7 +12,7 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from flywheel.errors import PoolError
-from flywheel.pool.gates import Finding, Severity, Surroundings, judge
+from flywheel.pool.gates import WAIVABLE_GATES, Finding, Severity, Surroundings, judge
 from flywheel.pool.joining import Joined, Rejection, Triple, join, point_of
 from flywheel.pool.parts import MAX_PARTS, sorted_into_parts
 from flywheel.pool.pool import BenchmarkPool
@@ -21,7 +21,7 @@ from flywheel.pool.rows import Row, RowDigest, arrow_schema, column_text, row_of
 from flywheel.pool.schemas import POINT_COLUMNS, VALIDATED
 from flywheel.pool.statistics import History, history_before
 
-TASKS_IN_MEMORY = 20_000
+TASKS_IN_MEMORY = 5_000
 DOOR_GATES = frozenset({"complete", "types", "bounds"})
 
 
@@ -119,7 +119,7 @@ class Judge(Struct, frozen=True, kw_only=True):
         findings = judge(triple, self.around)
         failed = gates_of(findings, "quarantine")
         warned = gates_of(findings, "warning")
-        if failed and not self.is_released(triple):
+        if failed and not (WAIVABLE_GATES.issuperset(failed) and self.is_released(triple)):
             reasons = tuple(finding.reason for finding in findings if finding.severity == "quarantine")
             ledger.rejections += [Rejection(raw=line.raw, gates=failed, reasons=reasons) for line in triple.lines]
             ledger.quarantined_tasks += 1

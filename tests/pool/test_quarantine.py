@@ -104,6 +104,21 @@ def test_what_failed_before_joining_or_is_of_an_unknown_type_cannot_be_released(
     assert list_quarantine(pool, state="approved") == ()
 
 
+def test_a_release_does_not_waive_what_cannot_be_waived(pool: BenchmarkPool) -> None:
+    """The type was known when it was released."""
+    quarantine_a_task(pool)
+    release(pool, line_of(pool, "t1"), note="", now=LATER)
+    poorer = BenchmarkPool(pool.engine, pool.lake, pool.settings.model_copy(update={"task_types": ("research",)}))
+    assert validate_day(poorer, DAY, now=LATER).points == 0
+
+
+def test_lines_from_before_the_tenants_key_was_kept_go_together_too(pool: BenchmarkPool) -> None:
+    quarantine_a_task(pool)
+    with pool.transaction() as connection:
+        connection.execute("UPDATE quarantine SET owner_key = NULL")
+    assert len(release(pool, line_of(pool, "t1"), note="", now=LATER)) == 3
+
+
 def test_a_line_that_is_not_there_or_not_told_apart_cannot_be_reviewed(pool: BenchmarkPool) -> None:
     with pytest.raises(PoolError, match="no quarantined line has the id nothing"):
         release(pool, "nothing", note="", now=LATER)

@@ -1,12 +1,15 @@
 """What is too old leaves its tier, what is below it holds it, and nothing else changes."""
 
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from itertools import count
+from typing import Any
 
 import pytest
 
 from flywheel.errors import PoolError
 from flywheel.pool import retention
-from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.batches import readiness
 from flywheel.pool.intake import index_segments
 from flywheel.pool.overview import list_days
@@ -27,12 +30,13 @@ class KilledError(BaseException):
     """The process ends here."""
 
 
-def run_day(pool: BenchmarkPool, *, now: datetime) -> None:
-    validate_day(pool, DAY, now=now)
-    anonymize_day(pool, DAY)
+def run_day(pool: BenchmarkPool, *, now: datetime, day: date = DAY) -> None:
+    validate_day(pool, day, now=now)
+    anonymize_day(pool, day)
+    find_violations(pool, day)
     for place in (place_hot, place_warm, aggregate_cold):
-        place(pool, DAY, now=now)
-    refresh_statistics(pool, DAY)
+        place(pool, day, now=now)
+    refresh_statistics(pool, day)
 
 
 @pytest.fixture
@@ -82,30 +86,43 @@ def test_each_tier_is_left_at_its_age(filled: BenchmarkPool, days: int, gone: tu
     assert known == (0 if "cold" in gone else 5)
 
 
-@pytest.mark.parametrize("step", ["place_hot", "place_warm", "aggregate_cold", "remove_points"])
-@pytest.mark.parametrize("days", [8, 91, 731])
-def test_a_killed_run_is_finished_by_the_next(
-    filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch, step: str, days: int
+@pytest.mark.parametrize(
+    ("days", "step"),
+    [(8, "place_hot"), (91, "place_hot"), (91, "place_warm"), (91, "remove_points"), (731, "aggregate_cold")],
+)
+def test_a_run_killed_before_or_after_a_step_is_finished_by_the_next(
+    filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch, days: int, step: str
 ) -> None:
-    def killed(*_arguments: object, **_options: object) -> None:
+    real = getattr(retention, step)
+
+    def killed_before(*_arguments: object, **_options: object) -> None:
         raise KilledError
 
-    with monkeypatch.context() as patched:
-        patched.setattr(retention, step, killed)
-        try:
-            enforce_retention(filled, now=after(days))
-        except KilledError:
-            assert held(filled)["cold"] == 5  # what is deleted is in the tier below
+    def killed_after(*arguments: object, **options: object) -> None:
+        real(*arguments, **options)
+        raise KilledError
+
+    for killed in (killed_before, killed_after):
+        with monkeypatch.context() as patched:
+            patched.setattr(retention, step, killed)
+            with pytest.raises(KilledError):
+                enforce_retention(filled, now=after(days))
+        assert days > 730 or held(filled)["cold"] == 5
     enforce_retention(filled, now=after(days))
     assert find_expired(filled, now=after(days)) == ()
     assert held(filled)["cold"] == (5 if days < 731 else 0)
 
 
+@pytest.mark.parametrize("killed_at", [1, 2])
 def test_a_run_killed_between_ledger_and_lake_is_finished_by_the_next(
-    filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+    filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch, killed_at: int
 ) -> None:
-    def killed(*_arguments: object, **_options: object) -> None:
-        raise KilledError
+    real, calls = BenchmarkPool.replace, count(1)
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        if next(calls) == killed_at:
+            raise KilledError
+        real(*arguments, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(BenchmarkPool, "replace", killed)
@@ -121,7 +138,7 @@ def test_what_the_tier_below_lacks_is_put_there_first(
 ) -> None:
     filled.replace(table, DAY, (), schema=arrow_schema(columns))
     enforce_retention(filled, now=after(days))
-    assert held(filled)["hot"] == 0
+    assert (held(filled)["hot"], held(filled)[WARM]) == (0, 5 if days == 8 else 0)
     assert held(filled)["cold"] == 5
 
 
@@ -154,12 +171,67 @@ def test_a_late_log_of_an_old_day_is_counted_and_its_points_leave_again(filled: 
     assert (held(filled)["cold"], held(filled)[ANONYMIZED]) == (6, 0)
 
 
-def test_a_violation_in_points_that_are_gone_holds_no_batch_back(filled: BenchmarkPool) -> None:
-    with filled.transaction() as connection:
+def break_privacy(pool: BenchmarkPool) -> None:
+    with pool.transaction() as connection:
         connection.execute("UPDATE days SET privacy_violations = 3")
-    assert readiness(filled, now=after(91)).privacy_violations == 3
+
+
+def wait_for_a_log(pool: BenchmarkPool) -> None:
+    write_segment(pool.settings, "b", task_logs("late"))
+    index_segments(pool, now=after(91))
+
+
+def validate_alone(pool: BenchmarkPool) -> None:
+    wait_for_a_log(pool)
+    validate_day(pool, DAY, now=after(91))
+
+
+def leave_statistics_out(pool: BenchmarkPool) -> None:
+    validate_alone(pool)
+    anonymize_day(pool, DAY)
+    find_violations(pool, DAY)
+    for place in (place_hot, place_warm, aggregate_cold):
+        place(pool, DAY, now=NOON)
+
+
+@pytest.mark.parametrize("unsettle", [break_privacy, wait_for_a_log, validate_alone, leave_statistics_out])
+def test_a_day_that_is_not_settled_stays_as_it_is(
+    filled: BenchmarkPool, unsettle: Callable[[BenchmarkPool], None]
+) -> None:
+    unsettle(filled)
+    before = held(filled)
+    assert find_expired(filled, now=after(91)) == ()
+    with pytest.raises(PoolError, match="changed meanwhile"):
+        retention.remove_points(filled, DAY, after(91))
+    assert held(filled) == before
+    enforce_retention(filled, now=after(731))
+    assert set(held(filled).values()) == {0}
+    assert readiness(filled, now=after(731)).privacy_violations == 0
+
+
+def test_a_day_emptied_in_the_middle_of_its_run_keeps_its_aggregates(filled: BenchmarkPool) -> None:
+    """By hand, and so of the same logs: the day looks settled between two of its assets."""
+    validate_day(filled, DAY, now=after(91))
     enforce_retention(filled, now=after(91))
-    assert readiness(filled, now=after(91)).privacy_violations == 0
+    assert held(filled)[VALIDATED] == 0
+    anonymize_day(filled, DAY)
+    aggregate_cold(filled, DAY, now=after(91))
+    assert refresh_statistics(filled, DAY).tasks == 5
+    assert held(filled)["cold"] == 5
+
+
+def test_one_day_that_cannot_leave_does_not_hold_the_others(
+    filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled.replace(WARM, DAY, (), schema=arrow_schema(POINT_COLUMNS))
+    monkeypatch.setattr(retention, "place_warm", lambda *_arguments, **_options: None)
+    later = DAY + timedelta(days=1)
+    write_segment(filled.settings, "b", task_logs("t9", at=after(1)), written_at=after(1))
+    index_segments(filled, now=after(1))
+    run_day(filled, now=after(1), day=later)
+    with pytest.raises(PoolError, match=f"1 days were not cleared: .*{DAY}"):
+        enforce_retention(filled, now=after(9))
+    assert [item.day for item in find_expired(filled, now=after(9))] == [DAY]
 
 
 def test_files_of_replaced_versions_go_after_a_while(filled: BenchmarkPool) -> None:

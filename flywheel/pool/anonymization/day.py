@@ -66,9 +66,8 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
         if known:
             connection.execute(
                 "UPDATE days SET anonymized_revision = %s, privacy_violations = NULL,"
-                " points_removed_at = CASE WHEN validated_at > points_removed_at THEN NULL ELSE points_removed_at END"
-                " WHERE day = %s",
-                (known[0], day),
+                " points_removed_at = CASE WHEN points = %s THEN NULL ELSE points_removed_at END WHERE day = %s",
+                (known[0], digest.rows, day),
             )
     return AnonymizationReport(
         day=day,
