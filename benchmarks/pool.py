@@ -1,6 +1,6 @@
 """A day's logs on their way from segments to lake and hot tier, beside two others who do with the same bytes.
 
-``python benchmarks/pool.py [--points 20000] [--json]``. Points/s, a point being three logs of together about 5.6 kB:
+``python benchmarks/pool.py [--points 20000] [--json]``. Points/s, a point being three logs of together about 5.8 kB:
 
 - ours: every stage of the pool, as Dagster's assets call them, with the embedded PostgreSQL on this machine;
 - the floor: msgspec decodes the lines and zstd Parquet is written, nothing is judged, joined or anonymized;
