@@ -20,7 +20,7 @@ run: $(STAMP)
 	@$(BIN)/flywheel quickstart $(if $(ONCE),--once) $(if $(SUMMARY),--summary "$(SUMMARY)")
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
