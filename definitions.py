@@ -8,6 +8,7 @@ from pool_assets.anonymized_data_points import anonymized_data_points, no_pii_le
 from pool_assets.cold_tier import cold_tier
 from pool_assets.hot_tier import hot_tier
 from pool_assets.raw_logs import raw_logs
+from pool_assets.retention import pool_retention
 from pool_assets.validated_data_points import (
     day_meets_expectations,
     mostly_clean,
@@ -22,7 +23,7 @@ from resources.model_registry import ModelRegistry
 from resources.trainer import Trainer
 from sensors.candidate_approved import candidate_approved
 from sensors.new_segments import new_segments
-from sensors.points_expired import points_expired, pool_retention
+from sensors.points_expired import points_expired
 from sensors.run_interrupted import run_interrupted
 from sensors.training_batch_ready import training_batch_ready
 from training_assets.deployment_candidate import better_than_baseline, deployment_candidate

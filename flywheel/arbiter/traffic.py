@@ -1,4 +1,15 @@
-"""Streams of benchmark tasks through the arbiter: before training, and after a champion was approved."""
+"""Streams of benchmark tasks through the arbiter: before training, and after a champion was approved.
+
+A killed stream is resumed by running it again. Nothing is lost and nothing counted twice, because a task has three
+states and each step between them is one write:
+
+1. its three logs are appended to a segment, the evaluation last;
+2. its outcome and what the bandit learns of it are committed together, and only for a task without an outcome.
+
+Killed before 1 is complete, the task is run again under the same id; of a log that was already written the pool keeps
+the newest and counts the other as a duplicate. Killed between 1 and 2, the outcome is rebuilt from the segment, so that
+the task is not run again. Killed after 2, it is skipped.
+"""
 
 import hashlib
 import time
@@ -79,16 +90,6 @@ def run_tasks(
     clock: Callable[[], datetime] = utc_now,
 ) -> TrafficReport:
     """Route the label's tasks that have no outcome yet, in rounds, and report on all of them.
-
-    A killed run is resumed by calling this again. Nothing is lost and nothing counted twice, because a task has three
-    states and each step between them is one write:
-
-    1. its three logs are appended to a segment, the evaluation last;
-    2. its outcome and what the bandit learns of it are committed together, and only for a task without an outcome.
-
-    Killed before 1 is complete, the task is run again under the same id; of a log that was already written the pool
-    keeps the newest and counts the other as a duplicate. Killed between 1 and 2, the outcome is rebuilt from the
-    segment, so that the task is not run again. Killed after 2, it is skipped.
 
     Args:
         settings: which tasks, how many a round, which agents.

@@ -20,6 +20,7 @@ def pool() -> None:
     Examples:
       flywheel pool status
       flywheel pool batches --json
+      flywheel pool retention --dry-run
       flywheel pool statistics smollm2-few-shot
     """
 

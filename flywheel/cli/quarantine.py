@@ -26,6 +26,7 @@ def quarantine() -> None:
 
     \b
     Examples:
+      flywheel quarantine gates
       flywheel quarantine list
       flywheel quarantine show 3f9a61c2b4d0
       flywheel quarantine release 3f9a61c2b4d0 --note "their tool counts retries"
@@ -145,6 +146,25 @@ def reject(load: "Callable[[], Settings]", line_id: str, note: str, as_json: boo
     with pool_of(load()) as opened:
         found = reject_lines(opened, line_id, note=note, now=datetime.now(UTC))
     print_lines(found, as_json=as_json)
+
+
+@quarantine.command()
+@as_json_option
+def gates(as_json: bool) -> None:
+    """List the gates: what each demands, what follows where it does not hold, and whether it can be waived.
+
+    \b
+    Example:
+      flywheel quarantine gates
+    """
+    from flywheel.pool.gates import GATES
+
+    columns = ("gate", "demands", "on failure", "can be waived")
+    rows = [(gate.name, gate.demands, gate.severity, gate.waivable) for gate in GATES]
+    if as_json:
+        print_json([dict(zip(("gate", "demands", "severity", "waivable"), row, strict=True)) for row in rows])
+    else:
+        print_table(columns, rows)
 
 
 def print_lines(found: "Sequence[QuarantinedLine]", *, as_json: bool) -> None:

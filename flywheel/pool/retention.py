@@ -19,6 +19,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema, read_rows
 from flywheel.pool.schemas import ANONYMIZED, COLD, POINT_COLUMNS, VALIDATED, WARM
 from flywheel.pool.tiers import Stored, age_days, aggregate_cold, place_hot, place_warm, stored_points
+from flywheel.records import utc_day
 
 Store = Literal["hot", "warm", "points", "cold", "statistics", "quarantine"]
 
@@ -39,6 +40,10 @@ HAVING count(*) = 3 AND days.revision <= least(
     days.validated_revision, days.anonymized_revision, days.statistics_revision, min(tier_days.revision)
 )
 """
+AGED_ROWS: dict[Store, str] = {
+    "statistics": "SELECT day, count(*) FROM agent_statistics WHERE day < %s GROUP BY day",
+    "quarantine": "SELECT day, count(*) FROM quarantine WHERE day < %s GROUP BY day",
+}
 
 
 class RetentionReport(Struct, frozen=True, kw_only=True):
@@ -57,7 +62,7 @@ def find_expired(pool: BenchmarkPool, *, now: datetime) -> tuple[Expired, ...]:
     """
     settings = pool.settings
     limits = {"hot": settings.hot_days, "warm": settings.warm_days, "cold": settings.cold_days}
-    last_kept = now.date() - timedelta(days=settings.cold_days)
+    last_kept = utc_day(now) - timedelta(days=settings.cold_days)
     in_lake = {day for table in (VALIDATED, ANONYMIZED) for day in pool.lake.partitions(table)}
     with pool.transaction() as connection:
         settled = settled_days(connection)
@@ -73,8 +78,11 @@ def find_expired(pool: BenchmarkPool, *, now: datetime) -> tuple[Expired, ...]:
             and str(day) in in_lake
             and (day in settled or day < last_kept)
         ]
-        found += aged_rows(connection, "statistics", "agent_statistics", last_kept)
-        found += aged_rows(connection, "quarantine", "quarantine", last_kept)
+        found += [
+            Expired(store=store, day=day, rows=rows)
+            for store, query in AGED_ROWS.items()
+            for day, rows in connection.execute(query, (last_kept,))
+        ]
     order = get_args(Store)
     return tuple(sorted(found, key=lambda item: (item.day, order.index(item.store))))
 
@@ -82,15 +90,6 @@ def find_expired(pool: BenchmarkPool, *, now: datetime) -> tuple[Expired, ...]:
 def settled_days(connection: Connection[Any]) -> frozenset[date]:
     """Days that are up to date from logs to statistics and tiers, and whose points hold nothing personal."""
     return frozenset(day for (day,) in connection.execute(SETTLED_DAYS))
-
-
-def aged_rows(connection: Connection[Any], store: Store, table: str, last_kept: date) -> list[Expired]:
-    """Days before the last kept one that still have rows in a table of PostgreSQL."""
-    query = {
-        "agent_statistics": "SELECT day, count(*) FROM agent_statistics WHERE day < %s GROUP BY day",
-        "quarantine": "SELECT day, count(*) FROM quarantine WHERE day < %s GROUP BY day",
-    }[table]
-    return [Expired(store=store, day=day, rows=rows) for day, rows in connection.execute(query, (last_kept,))]
 
 
 def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
@@ -156,9 +155,10 @@ def remove_points(pool: BenchmarkPool, day: date, now: datetime) -> None:
     keep_below(pool, day, now)
     with pool.exclusive(f"validation:{day}"), pool.exclusive(f"anonymization:{day}"):
         with pool.transaction() as connection:
-            known = age_days(day, now=now) > pool.settings.cold_days or points_removed(connection, day)
-            if not known and not (day in settled_days(connection) and cold_is_whole(pool, connection, day)):
-                raise PoolError(f"{day} changed meanwhile; it stays until it is settled")
+            if age_days(day, now=now) <= pool.settings.cold_days:
+                kept = points_removed(connection, day) or cold_is_whole(pool, connection, day)
+                if not kept or day not in settled_days(connection):
+                    raise PoolError(f"{day} changed meanwhile; it stays until it is settled")
             connection.execute("UPDATE days SET points_removed_at = %s WHERE day = %s", (now, day))
         for table in (ANONYMIZED, VALIDATED):
             pool.replace(table, day, (), schema=arrow_schema(POINT_COLUMNS))

@@ -87,9 +87,11 @@ def completed(batch: "pa.RecordBatch", columns: Sequence[str]) -> "pa.RecordBatc
     """The batch with what its partition may lack, in this order of columns."""
     import pyarrow as pa
 
-    empty = pa.array([[]] * len(batch), pa.list_(pa.string()))
     present = frozenset(batch.schema.names)
     lacking = {name for name in ADDED & set(columns) if name not in present or batch.column(name).null_count}
+    if not lacking:
+        return batch.select(list(columns))
+    empty = pa.array([[]] * len(batch), pa.list_(pa.string()))
     return pa.record_batch([empty if name in lacking else batch.column(name) for name in columns], names=list(columns))
 
 

@@ -184,7 +184,7 @@ def surroundings(pool: BenchmarkPool, history: History, *, now: datetime) -> Sur
 
 
 def judged_rows(pool: BenchmarkPool, plan: DayPlan, judge_of_day: Judge, ledger: Ledger) -> Iterator[Row]:
-    """The rows of a day's points, some ten thousand tasks in memory at a time; the ledger fills on the way."""
+    """The rows of a day's points, some thousand tasks in memory at a time; the ledger fills on the way."""
     parts = min(MAX_PARTS, 1 + len(plan.owners) // TASKS_IN_MEMORY)
     with sorted_into_parts(read_day(pool, plan), parts=parts, folder=pool.settings.home) as sorted_lines:
         for lines in sorted_lines:

@@ -40,6 +40,15 @@ def test_lines_are_listed_by_day_gate_and_state(flywheel: Invoke, settings: Sett
     assert "not JSON: JSON is malformed" in output
 
 
+def test_the_gates_are_listed_with_what_can_be_waived(flywheel: Invoke) -> None:
+    found = {gate["gate"]: gate for gate in json.loads(flywheel("quarantine", "gates", "--json").output)}
+    assert [name for name, gate in found.items() if gate["waivable"]] == ["time", "consistent"]
+    assert {name for name, gate in found.items() if gate["severity"] == "quarantine"} == {
+        *("complete", "types", "bounds", "time", "consistent")
+    }
+    assert found["outlier"]["demands"] in flywheel("quarantine", "gates").output
+
+
 def test_a_line_is_shown_as_it_arrived_with_what_was_turned_away_with_it(flywheel: Invoke, settings: Settings) -> None:
     first, second, third = sorted(ids(flywheel, "--gate", "consistent"))
     output = flywheel("quarantine", "show", first[:12]).output

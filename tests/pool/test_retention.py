@@ -220,6 +220,15 @@ def test_a_day_emptied_in_the_middle_of_its_run_keeps_its_aggregates(filled: Ben
     assert held(filled)["cold"] == 5
 
 
+def test_a_late_log_that_is_validated_before_its_old_day_is_emptied_again_is_not_lost(filled: BenchmarkPool) -> None:
+    enforce_retention(filled, now=after(91))
+    validate_alone(filled)
+    with pytest.raises(PoolError, match="changed meanwhile"):
+        retention.remove_points(filled, DAY, after(91))
+    run_day(filled, now=after(91))
+    assert held(filled)["cold"] == 6
+
+
 def test_one_day_that_cannot_leave_does_not_hold_the_others(
     filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

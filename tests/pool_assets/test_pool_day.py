@@ -143,7 +143,8 @@ def test_a_day_that_grows_old_leaves_the_hot_tier_by_itself(
 
     run_day(instance)
     assert tick() == f"retention {datetime.now(UTC):%Y-%m-%d}"  # for the lake's old versions
-    monkeypatch.setattr("sensors.points_expired.datetime", now_plus(days=7))
+    for module in ("sensors.points_expired", "pool_assets.retention"):
+        monkeypatch.setattr(f"{module}.datetime", now_plus(days=7))
     assert tick() == f"retention {now_plus(days=7).now(UTC):%Y-%m-%d %H}"
     assert defs.resolve_job_def("pool_retention").execute_in_process(instance=instance).success
     assert tick() == f"retention {now_plus(days=7).now(UTC):%Y-%m-%d}"

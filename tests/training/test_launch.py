@@ -67,6 +67,11 @@ def test_a_gpu_node_gets_no_processor_settings(tmp_path: Path) -> None:
     variables = environment(sft_job(tmp_path, device="gpu"))
     assert "OMP_NUM_THREADS" not in variables
     assert "MALLOC_TOP_PAD_" not in variables
+    assert "CUDA_VISIBLE_DEVICES" not in variables
+
+
+def test_a_processor_is_all_that_a_process_for_processors_sees(tmp_path: Path) -> None:
+    assert environment(sft_job(tmp_path, device="cpu"))["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_a_job_comes_back_from_its_file(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ class Anonymizer:
 
     def text(self, text: str) -> str:
         """The text without personal data and secrets; JSON in it, whole or a line, is looked into, escapes and all."""
+        if len(text) <= SHORT and is_plain(text):
+            return text
         if "\\" not in text:
             return self._scan(text)
         whole = self._json(text)
@@ -42,13 +44,13 @@ class Anonymizer:
     def value(self, value: Any) -> Any:
         """The same for every string in nested lists, tuples and dictionaries, keys included."""
         if isinstance(value, str):
-            return value if len(value) <= SHORT and is_plain(value) else self.text(value)
+            return self.text(value)
         if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
             clean: dict[str, Any] = {}
             for key, item in value.items():
-                name = key if len(key) <= SHORT and is_plain(key) else self.text(key)
+                name = self.text(key)
                 while name in clean:  # two paths generalize to one name
                     name += "_"
                 clean[name] = self.value(item)
