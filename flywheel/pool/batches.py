@@ -168,7 +168,7 @@ def criteria_of(pool: BenchmarkPool) -> dict[str, Any]:
 def chosen_now(pool: BenchmarkPool, connection: "Connection[Any]", *, now: datetime) -> Choice:
     """The batch that the pool would make now."""
     marked: dict[str, set[str]] = {phase: set() for phase in PHASES}
-    for phase, point_id in connection.execute("SELECT phase, point_id FROM batch_points"):
+    for phase, point_id in connection.execute("SELECT phase, point_id FROM batch_points WHERE NOT released"):
         marked[phase].add(point_id)
     criteria = pool.settings.batch
     oldest = now - timedelta(days=max(criteria.sft.max_age_days, criteria.grpo.max_age_days))

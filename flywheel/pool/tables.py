@@ -27,6 +27,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from flywheel.database import metadata
 
 Instant = DateTime(timezone=True)
+SPLIT = "train, validation or held-out: a task is in one"
+RELEASED = "its batch failed: the point may be chosen for the phase again"
 
 segments = Table(
     "segments",
@@ -166,6 +168,8 @@ batches = Table(
     Column("criteria", JSONB, nullable=False),
     Column("distribution", JSONB, nullable=False),
     Column("quality", JSONB, nullable=False),
+    Column("released_at", Instant, comment="when its marks were lifted"),
+    Column("released_because", Text, comment="why, in words"),
 )
 
 batch_points = Table(
@@ -177,7 +181,40 @@ batch_points = Table(
     Column("point_id", Text, nullable=False),
     Column("source_task", Text, nullable=False, comment="what no two phases of one batch share"),
     Column("day", Date, nullable=False),
-    CheckConstraint("phase IN ('sft', 'grpo')", name="phase_known"),
+    Column("split", Text, nullable=False, server_default=text("'train'"), comment=SPLIT),
+    Column("released", Boolean, nullable=False, server_default=text("false"), comment=RELEASED),
+    CheckConstraint("phase IN ('sft', 'turn-level-rl', 'grpo', 'curriculum')", name="phase_known"),
+    CheckConstraint("split IN ('train', 'validation', 'held-out')", name="split_known"),
 )
-Index("uq_batch_points_phase_point", batch_points.c.phase, batch_points.c.point_id, unique=True)
+Index(
+    "uq_batch_points_phase_point",
+    batch_points.c.phase,
+    batch_points.c.point_id,
+    unique=True,
+    postgresql_where=text("NOT released"),
+)
 Index("ix_batch_points_point", batch_points.c.point_id)
+Index("ix_batch_points_heldout", batch_points.c.source_task, postgresql_where=text("split = 'held-out'"))
+
+halts = Table(
+    "halts",
+    metadata,
+    Column("id", Integer, Identity(), primary_key=True),
+    Column("day", Date, nullable=False, comment="whose anonymized points hold what they should not"),
+    Column("reason", Text, nullable=False),
+    Column("opened_at", Instant, nullable=False),
+    Column("lifted_at", Instant),
+    Column("lifted_by", Text, comment="who looked at it"),
+    Column("note", Text, nullable=False, server_default=text("''")),
+)
+Index("uq_halts_open_day", halts.c.day, unique=True, postgresql_where=text("lifted_at IS NULL"))
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("id", Integer, Identity(), primary_key=True),
+    Column("tenant_hash", Text, nullable=False, comment="the keyed hash: the name itself is gone"),
+    Column("requested_at", Instant, nullable=False),
+    Column("finished_at", Instant, comment="null while it is under way"),
+    Column("report", JSONB, comment="what was removed; batches and models it had touched"),
+)
