@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psycopg import Connection, sql
 
-from flywheel.pool.rows import Row
+from flywheel.pool.digests import Digest
 from flywheel.pool.schemas import POINT_COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COLUMNS = sql.SQL(", ").join(map(sql.Identifier, POINT_COLUMNS))
 UPDATES = sql.SQL(", ").join(
@@ -15,15 +18,15 @@ UPDATES = sql.SQL(", ").join(
 )
 
 
-def replace_day(connection: Connection[Any], day: date, rows: Iterable[Row]) -> None:
+def replace_day(connection: Connection[Any], day: date, batches: "Iterable[pa.RecordBatch]") -> None:
     """Make the rows the whole content of a day, in the caller's transaction.
 
     A point that another day still holds, because its task moved, moves with it: ids are unique in the tier.
     """
     connection.execute("CREATE TEMPORARY TABLE incoming (LIKE hot_points INCLUDING COMPRESSION) ON COMMIT DROP")
-    with connection.cursor().copy(sql.SQL("COPY incoming ({}) FROM STDIN").format(COLUMNS)) as copy:
-        for row in rows:
-            copy.write_row([row[name] for name in POINT_COLUMNS])
+    with connection.cursor().copy(sql.SQL("COPY incoming ({}) FROM STDIN (FORMAT csv)").format(COLUMNS)) as copy:
+        for batch in batches:
+            copy.write(as_csv(batch))
     connection.execute("DELETE FROM hot_points WHERE day = %s AND id NOT IN (SELECT id FROM incoming)", (day,))
     connection.execute(
         sql.SQL("INSERT INTO hot_points ({0}) SELECT {0} FROM incoming ON CONFLICT (id) DO UPDATE SET {1}").format(
@@ -32,9 +35,39 @@ def replace_day(connection: Connection[Any], day: date, rows: Iterable[Row]) -> 
     )
 
 
-def read_payloads(connection: Connection[Any], day: date) -> Iterator[Row]:
-    """The points of a day as the tier holds them, streamed; only their ``payload``."""
-    with connection.cursor(name="hot_payloads") as cursor:
-        cursor.execute("SELECT payload FROM hot_points WHERE day = %s", (day,))
-        for (payload,) in cursor:
-            yield {"payload": payload}
+def as_csv(batch: "pa.RecordBatch") -> memoryview:
+    """The rows as PostgreSQL reads them: null is an empty field, an empty text a quoted one, a list an array."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    columns = [
+        array_literals(batch.column(name)) if kind.startswith("list") else batch.column(name)
+        for name, (kind, _) in POINT_COLUMNS.items()
+    ]
+    sink = pa.BufferOutputStream()
+    options = pa_csv.WriteOptions(include_header=False, quoting_style="needed")
+    pa_csv.write_csv(pa.record_batch(columns, names=list(POINT_COLUMNS)), sink, options)
+    return memoryview(sink.getvalue())
+
+
+def array_literals(column: "pa.ListArray") -> "pa.StringArray":
+    """Lists of names as array literals of PostgreSQL."""
+    import pyarrow as pa
+
+    return pa.array(["{" + ",".join(names) + "}" for names in column.to_pylist()], pa.string())
+
+
+def digest_of_day(connection: Connection[Any], day: date) -> Digest:
+    """Count and digest of the points of a day as the tier holds them, streamed."""
+    digest = Digest()
+    for payload in read_payloads(connection, day):
+        digest.add(payload)
+    return digest
+
+
+def read_payloads(connection: Connection[Any], day: date) -> Iterator[bytes]:
+    """The wire JSON of each point of a day, UTF-8."""
+    query = sql.SQL("COPY (SELECT payload FROM hot_points WHERE day = {}) TO STDOUT (FORMAT binary)")
+    with connection.cursor().copy(query.format(sql.Literal(day))) as copy:
+        for (payload,) in copy.rows():
+            yield payload

@@ -19,8 +19,8 @@ from psycopg import Connection
 from flywheel.collection.segments import closed_segments, recover_segments
 from flywheel.errors import NotASegmentError, PoolError
 from flywheel.pool.headers import SegmentIndex, index_lines
+from flywheel.pool.parts import SegmentLines
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.raw import read_segment_lines
 from flywheel.records import utc_day
 
 
@@ -107,7 +107,7 @@ def index_segment(connection: Connection[Any], path: Path, *, now: datetime) -> 
     """Enter one segment into the ledger. Returns its index, its torn frames and the days it changed."""
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     written_day = utc_day(written_at)
-    lines = read_segment_lines(path)
+    lines = SegmentLines(path)
     try:
         index = index_lines(iter(lines), written_at=written_at)
     except NotASegmentError:  # its first bytes are not a segment's: nothing in it can be read, and the others can

@@ -4,20 +4,22 @@ Object stores take their credentials from the environment, as ``deltalake`` docu
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from time import time_ns
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+from uuid import uuid4
 
 from flywheel.errors import PoolError
+from flywheel.pool.files import LakeFile, statistics_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
+    from deltalake.transaction import AddAction
+    from pyarrow.fs import PyFileSystem
 
 PARTITION = "day"
-ROWS_A_GROUP = 8_192  # what is compressed, and read back, at once: some 50 MB of points
 ROWS_A_BATCH = 1_000
 
 
@@ -45,33 +47,100 @@ class Lake:
         except (DeltaError, OSError) as error:
             raise self._unreadable(table, error) from error
 
-    def replace(self, table: str, partition: str, rows: "pa.RecordBatchReader", *, key: str = PARTITION) -> None:
-        """Make the rows the whole content of one partition, in one commit. Readers see the old content or the new.
-
-        Writers of one table take turns: see ``BenchmarkPool.replace``.
+    def create(self, table: str, *, schema: "pa.Schema", key: str = PARTITION) -> None:
+        """Make the table without rows where there is none, and give it the columns that it lacks.
 
         Raises:
-            PoolError: nothing was written.
+            PoolError: it cannot be made or changed.
         """
-        from deltalake import WriterProperties, write_deltalake
+        from deltalake import DeltaTable, Schema
         from deltalake.exceptions import DeltaError
 
-        predicate = f"{key} = '{partition}'" if self.exists(table) else None
+        described = Schema.from_arrow(schema)
         try:
-            write_deltalake(
-                self.table_url(table),
-                rows,
-                mode="overwrite",
-                schema_mode="merge",
-                predicate=predicate,
-                partition_by=[key],
-                writer_properties=WriterProperties(compression="ZSTD", max_row_group_size=ROWS_A_GROUP),
+            if not self.exists(table):
+                DeltaTable.create(self.table_url(table), described, mode="ignore", partition_by=[key])
+                return
+            delta = self._open(table)
+            known = frozenset(field.name for field in delta.schema().fields)
+            added = [field for field in described.fields if field.name not in known]
+            if added:
+                delta.alter.add_columns(added)
+        except (DeltaError, OSError) as error:
+            raise PoolError(f"lake table {table} at {self.url} cannot be made: {first_line(error)}") from error
+
+    def upload(self, table: str, partition: str, file: LakeFile, *, number: int, key: str = PARTITION) -> "AddAction":
+        """Put a file where the table's files of a partition are. Nobody reads it before it is committed.
+
+        Raises:
+            PoolError: it was not written whole.
+        """
+        from deltalake.exceptions import DeltaError
+        from deltalake.transaction import AddAction
+
+        path = f"{key}={partition}/{number:05}-{uuid4()}.zstd.parquet"
+        try:
+            # what is larger than the buffer is handed on as an object that delta-rs does not take
+            with self._files(table).open_output_stream(path, buffer_size=1 + len(file.content)) as stream:
+                stream.write(file.content)
+        except (DeltaError, OSError) as error:
+            raise self._unwritten(table, partition, error) from error
+        return AddAction(
+            path=path,
+            size=len(file.content),
+            partition_values={key: partition},
+            modification_time=time_ns() // 1_000_000,
+            data_change=True,
+            stats=statistics_of(file.content),
+        )
+
+    def commit(self, table: str, partition: str, uploaded: "Sequence[AddAction]", *, key: str = PARTITION) -> None:
+        """Make uploaded files the whole content of one partition. Readers see the old content or the new.
+
+        Writers of one table take turns: see ``BenchmarkPool.replace_files``.
+
+        Raises:
+            PoolError: nothing changed.
+        """
+        from deltalake.exceptions import DeltaError
+
+        try:
+            delta = self._open(table)
+            delta.create_write_transaction(
+                list(uploaded), "overwrite", delta.schema(), [key], partition_filters=[(key, "=", partition)]
             )
         except (DeltaError, OSError) as error:
-            raise PoolError(
-                f"partition {partition} of lake table {table} at {self.url} was not written: {first_line(error)}. "
-                f"Nothing changed; check space and credentials, then run it again."
-            ) from error
+            raise self._unwritten(table, partition, error) from error
+
+    def discard(self, table: str, uploaded: "Iterable[AddAction]") -> None:
+        """Delete files that will not be committed. One that cannot be deleted now is found by ``vacuum``."""
+        from deltalake.exceptions import DeltaError
+
+        for action in uploaded:
+            with suppress(DeltaError, OSError):
+                self._files(table).delete_file(action.path)
+
+    def contents(self, table: str, partition: str) -> Iterator[bytes]:
+        """The files of a partition as they are, in the order in which they were written.
+
+        Raises:
+            PoolError: the table is there and cannot be read.
+        """
+        import pyarrow as pa
+        from deltalake.exceptions import DeltaError
+
+        if not self.exists(table):
+            return
+        delta = self._open(table)
+        key = delta.metadata().partition_columns[0]
+        added = pa.table(delta.get_add_actions(flatten=True)).select(["path", f"partition.{key}"])
+        paths = sorted(path for path, value in zip(*added.to_pydict().values(), strict=True) if str(value) == partition)
+        try:
+            for path in paths:
+                with self._files(table).open_input_file(unquote(path)) as stream:
+                    yield stream.read()
+        except (DeltaError, OSError) as error:
+            raise self._unreadable(table, error) from error
 
     def read(
         self,
@@ -143,6 +212,18 @@ class Lake:
         except (DeltaError, OSError) as error:
             raise self._unreadable(table, error) from error
 
+    def _files(self, table: str) -> "PyFileSystem":
+        from deltalake.fs import DeltaStorageHandler
+        from pyarrow.fs import PyFileSystem
+
+        return PyFileSystem(DeltaStorageHandler(self.table_url(table)))
+
+    def _unwritten(self, table: str, partition: str, error: Exception) -> PoolError:
+        return PoolError(
+            f"partition {partition} of lake table {table} at {self.url} was not written: {first_line(error)}. "
+            f"Nothing changed; check space and credentials, then run it again."
+        )
+
     def _unreadable(self, table: str, error: Exception) -> PoolError:
         return PoolError(f"lake table {table} at {self.url} cannot be read: {first_line(error)}")
 
@@ -150,31 +231,3 @@ class Lake:
 def first_line(error: Exception) -> str:
     """What an error of delta-rs says, without the trace of its frames."""
     return str(error).partition("\n")[0]
-
-
-@contextmanager
-def spooled(rows: Iterable[dict[str, Any]], *, schema: "pa.Schema", folder: Path) -> "Iterator[pa.RecordBatchReader]":
-    """Rows as Arrow record batches, made now, kept in a file without a name in ``folder`` and read from there.
-
-    A table's writer pulls on a thread of its own, where rows may not come from the lake and an error loses its type;
-    and while it pulls, other writers of the table wait. So the rows are complete before it starts.
-    """
-    import pyarrow as pa
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryFile(dir=folder) as file:
-        compressed = pa.ipc.IpcWriteOptions(compression="lz4")
-        with pa.ipc.new_stream(pa.PythonFile(file, mode="w"), schema, options=compressed) as writer:
-            for batch in batched(rows):
-                columns = [pa.array([row[field.name] for row in batch], field.type) for field in schema]
-                writer.write_batch(pa.record_batch(columns, schema=schema))  # from_pylist takes ten times as long
-        file.seek(0)
-        with pa.ipc.open_stream(pa.PythonFile(file, mode="r")) as reader:
-            yield reader
-
-
-def batched(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """At most 1,000 rows at a time."""
-    remaining = iter(rows)
-    while batch := list(islice(remaining, ROWS_A_BATCH)):
-        yield batch

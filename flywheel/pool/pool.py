@@ -13,11 +13,14 @@ from sqlalchemy import Engine
 
 from flywheel.database import connect, raise_outage
 from flywheel.errors import PoolError
-from flywheel.pool.lake import PARTITION, Lake, spooled
+from flywheel.pool.files import LakeFile, files_of
+from flywheel.pool.lake import PARTITION, Lake
+from flywheel.pool.workers import cores
 from flywheel.settings import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake.transaction import AddAction
 
 
 class BenchmarkPool(Struct, frozen=True):
@@ -80,6 +83,11 @@ class BenchmarkPool(Struct, frozen=True):
         """Keep those who are ``exclusive`` under this name out until the transaction ends; others may share."""
         connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (lock_key(name),))
 
+    @property
+    def processes(self) -> int:
+        """How many processes may work side by side on one day."""
+        return self.settings.pool_processes or cores()
+
     def replace(
         self,
         table: str,
@@ -89,15 +97,36 @@ class BenchmarkPool(Struct, frozen=True):
         schema: "pa.Schema",
         key: str = PARTITION,
     ) -> None:
-        """Make the rows the whole content of one partition of a lake table; writers of one table take turns.
+        """The same as ``replace_files`` for rows as dictionaries: where they are few."""
+        self.replace_files(table, partition, files_of(rows, schema=schema, key=key), schema=schema, key=key)
 
-        An error that making the rows raises is raised as it is, before anything is written.
+    def replace_files(
+        self,
+        table: str,
+        partition: date | str,
+        files: Iterable[LakeFile],
+        *,
+        schema: "pa.Schema",
+        key: str = PARTITION,
+    ) -> None:
+        """Make the files the whole content of one partition of a lake table; writers of one table take turns.
+
+        An error that making the files raises is raised as it is; what was uploaded before it is deleted.
 
         Raises:
-            PoolError: nothing was written.
+            PoolError: nothing changed.
         """
-        with spooled(rows, schema=schema, folder=self.settings.home) as reader, self.exclusive(f"lake:{table}"):
-            self.lake.replace(table, str(partition), reader, key=key)
+        with self.exclusive(f"lake:{table}"):
+            self.lake.create(table, schema=schema, key=key)
+        uploaded: list[AddAction] = []
+        try:
+            for number, file in enumerate(files):
+                uploaded.append(self.lake.upload(table, str(partition), file, number=number, key=key))
+            with self.exclusive(f"lake:{table}"):
+                self.lake.commit(table, str(partition), uploaded, key=key)
+        except BaseException:
+            self.lake.discard(table, uploaded)
+            raise
 
     def vacuum(self, table: str, *, keep_days: int) -> int:
         """Delete the files of versions of a lake table that were replaced longer ago. Returns how many.

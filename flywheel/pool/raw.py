@@ -3,17 +3,22 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 from psycopg import Connection
 
-from flywheel.collection.segments import Damage, read_segment
 from flywheel.errors import PoolError
-from flywheel.pool.headers import read_header
+from flywheel.pool.digests import Digest
+from flywheel.pool.parts import MAX_PARTS, TASKS_A_PART, SegmentJob, SegmentLine, keys_of, lines_by_part, lines_in
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.workers import mapped
+
+if TYPE_CHECKING:
+    import numpy as np
+
+KNOWN_LOGS = frozenset({"routing", "execution", "evaluation", "feedback"})
 
 
 class RawLine(Struct, frozen=True, kw_only=True):
@@ -28,7 +33,7 @@ class RawLine(Struct, frozen=True, kw_only=True):
 
 
 class RawDay(Struct, frozen=True, kw_only=True):
-    """What arrived for a day."""
+    """What arrived for a day. ``digest`` is of the set of its lines, whatever their order."""
 
     day: date
     lines: int
@@ -36,27 +41,6 @@ class RawDay(Struct, frozen=True, kw_only=True):
     segments: int
     digest: str
     by_log: dict[str, int]
-
-
-class SegmentLines:
-    """The whole lines of a segment. After iterating, ``torn`` counts the frames that could not be read."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.torn = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        self.torn = 0
-        for frame in read_segment(self.path):
-            if isinstance(frame, Damage):
-                self.torn += 1
-            else:
-                yield frame.payload
-
-
-def read_segment_lines(path: Path) -> SegmentLines:
-    """The lines of a closed segment, read as they are asked for."""
-    return SegmentLines(path)
 
 
 class DaySegment(Struct, frozen=True):
@@ -67,27 +51,80 @@ class DaySegment(Struct, frozen=True):
     written_at: datetime
 
 
-class DayPlan(Struct, frozen=True):
-    """Which segments to read for a day and which tasks in them are the day's, as the ledger stood at one moment."""
+class Owner(Struct, frozen=True, array_like=True):
+    """Under which tenant the lines of a task that name this tenant, or none, are joined."""
+
+    task_key: bytes
+    tenant_key: bytes
+    owner_key: bytes | None
+
+
+class DayPlan(Struct, frozen=True, kw_only=True):
+    """Which segments to read for a day and which tasks in them are the day's, as the ledger stood at one moment.
+
+    ``keys`` (uint64, sorted) and ``parts`` (uint16) say where a line goes; ``owners`` are those of each part, encoded.
+    """
 
     revision: int
-    segments: tuple["DaySegment", ...]
-    owners: dict[tuple[bytes, bytes], bytes | None]
+    segments: tuple[DaySegment, ...]
+    keys: "np.ndarray[Any, Any]"
+    parts: "np.ndarray[Any, Any]"
+    owners: tuple[bytes, ...]
 
 
-def plan_day(pool: BenchmarkPool, day: date) -> DayPlan:
+class RawCount(Struct):
+    """The running account of a day's raw lines."""
+
+    bytes: int = 0
+    by_log: Counter[str] = msgspec.field(default_factory=Counter)
+    digest: Digest = msgspec.field(default_factory=Digest)
+
+
+encode_owners = msgspec.msgpack.Encoder().encode
+decode_owners = msgspec.msgpack.Decoder(list[Owner]).decode
+
+
+def plan_day(pool: BenchmarkPool, day: date, *, tasks_a_part: int = TASKS_A_PART) -> DayPlan:
     """What the ledger knows about a day; a day it does not know has no lines."""
     with pool.transaction() as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        revision = connection.execute("SELECT revision FROM days WHERE day = %s", (day,)).fetchone()
-        same: dict[bytes | None, bytes | None] = {}  # a day has few tenants: one copy of each key is enough
-        owners = {
-            (task_key, same.setdefault(tenant_key, tenant_key) or b""): same.setdefault(owner_key, owner_key)
-            for task_key, tenant_key, owner_key in connection.execute(
-                "SELECT task_key, tenant_key, owner_key FROM tasks WHERE day = %s", (day,)
-            )
-        }
-        return DayPlan(revision[0] if revision else 0, day_segments(connection, day), owners)
+        row = connection.execute(
+            "SELECT (SELECT revision FROM days WHERE day = %(day)s), count(DISTINCT task_key) FROM tasks WHERE day = %(day)s",
+            {"day": day},
+        ).fetchone()
+        assert row is not None
+        owners = owners_by_part(connection, day, parts=min(MAX_PARTS, 1 + row[1] // tasks_a_part))
+        keys, parts = sorted_keys(owners)
+        return DayPlan(
+            revision=row[0] or 0,
+            segments=day_segments(connection, day),
+            keys=keys,
+            parts=parts,
+            owners=tuple(encode_owners(some) for some in owners),
+        )
+
+
+def owners_by_part(connection: Connection[Any], day: date, *, parts: int) -> list[list[Owner]]:
+    """The day's tasks in slices of about the same size, by when they began."""
+    owners: list[list[Owner]] = [[] for _ in range(parts)]
+    tenants: dict[bytes | None, bytes | None] = {}  # a day has few: one copy of each key is enough
+    with connection.cursor(name="owners", binary=True) as cursor:
+        cursor.itersize = TASKS_A_PART
+        cursor.execute(OWNERS, {"day": day, "parts": parts})
+        for part, task_key, tenant_key, owner_key in cursor:
+            tenant = tenants.setdefault(tenant_key, tenant_key) or b""
+            owners[part].append(Owner(task_key, tenant, tenants.setdefault(owner_key, owner_key)))
+    return owners
+
+
+def sorted_keys(owners: list[list[Owner]]) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
+    """The keys of all tasks in order, and the part of each."""
+    import numpy as np
+
+    keys = keys_of((owner.task_key, owner.tenant_key) for some in owners for owner in some)
+    parts = np.repeat(np.arange(len(owners), dtype=np.uint16), [len(some) for some in owners])
+    order = np.argsort(keys)
+    return keys[order], parts[order]
 
 
 def day_segments(connection: Connection[Any], day: date) -> tuple[DaySegment, ...]:
@@ -101,8 +138,8 @@ def day_segments(connection: Connection[Any], day: date) -> tuple[DaySegment, ..
     return tuple(DaySegment(name, bool(strays), written_at) for name, strays, written_at in rows)
 
 
-def read_day(pool: BenchmarkPool, plan: DayPlan) -> Iterator[RawLine]:
-    """The lines of a day in order of arrival.
+def segment_jobs(pool: BenchmarkPool, plan: DayPlan) -> Iterator[SegmentJob]:
+    """The segments of a day as work for ``sort_segment``, in order of arrival.
 
     Raises:
         PoolError: a segment of the ledger is no longer in its folder.
@@ -113,28 +150,34 @@ def read_day(pool: BenchmarkPool, plan: DayPlan) -> Iterator[RawLine]:
             raise PoolError(
                 f"segment {segment.name} is in the ledger but not in {path.parent}; restore it from a backup"
             )
-        for payload in read_segment_lines(path):
-            line = line_of(payload, segment, plan)
-            if line is not None:
-                yield line
+        yield SegmentJob(
+            path=path,
+            written_at=segment.written_at,
+            holds_strays=segment.holds_strays,
+            keys=plan.keys,
+            parts=plan.parts,
+        )
 
 
-def line_of(payload: bytes, segment: DaySegment, plan: DayPlan) -> RawLine | None:
-    """The line, if it is the day's."""
-    header = read_header(payload, written_at=segment.written_at)
-    if header is None:
-        stray = RawLine(payload=payload, segment=segment.name, log="", task_id=None, task_key=None, owner_key=None)
-        return stray if segment.holds_strays else None
-    key = (header.task_key, header.tenant_key)
-    if key not in plan.owners:
-        return None
+def owned_lines(chunks: bytes, owners: bytes) -> Iterator[RawLine]:
+    """The lines of a part that are the day's for sure, each with its owner."""
+    known = {(owner.task_key, owner.tenant_key): owner.owner_key for owner in decode_owners(owners)}
+    for line in lines_in(chunks):
+        if line.task_key is None:
+            yield raw_line(line, owner_key=None)
+        elif (line.task_key, line.tenant_key) in known:
+            yield raw_line(line, owner_key=known[line.task_key, line.tenant_key])
+
+
+def raw_line(line: SegmentLine, *, owner_key: bytes | None) -> RawLine:
+    """A segment's line as a day's."""
     return RawLine(
-        payload=payload,
-        segment=segment.name,
-        log=header.log_name,
-        task_id=header.task_id,
-        task_key=header.task_key,
-        owner_key=plan.owners[key],
+        payload=line.payload,
+        segment=line.segment,
+        log=line.log,
+        task_id=line.task_id,
+        task_key=line.task_key,
+        owner_key=owner_key,
     )
 
 
@@ -145,21 +188,37 @@ def collect_day(pool: BenchmarkPool, day: date) -> RawDay:
         PoolError: the ledger or a segment cannot be read.
     """
     plan = plan_day(pool, day)
-    digest = blake2b(digest_size=16)
-    by_log: Counter[str] = Counter()
-    size = 0
-    for line in read_day(pool, plan):
-        digest.update(len(line.payload).to_bytes(8, "big") + line.payload)
-        by_log[line.log if line.log in KNOWN_LOGS else "unreadable"] += 1
-        size += len(line.payload)
+    processes = pool.processes if len(plan.owners) > 1 else 1
+    total = RawCount()
+    for count in mapped(count_segment, segment_jobs(pool, plan), processes=processes):
+        total.bytes += count.bytes
+        total.by_log.update(count.by_log)
+        total.digest.update(count.digest)
     return RawDay(
         day=day,
-        lines=by_log.total(),
-        bytes=size,
+        lines=total.by_log.total(),
+        bytes=total.bytes,
         segments=len(plan.segments),
-        digest=digest.hexdigest(),
-        by_log=dict(by_log),
+        digest=total.digest.hexdigest(),
+        by_log=dict(total.by_log),
     )
 
 
-KNOWN_LOGS = frozenset({"routing", "execution", "evaluation", "feedback"})
+def count_segment(job: SegmentJob) -> RawCount:
+    """The account of a segment's lines of a day."""
+    count = RawCount()
+    for lines in lines_by_part(job).values():
+        for line in lines:
+            count.digest.add(line.payload)
+            count.bytes += len(line.payload)
+        count.by_log.update(line.log if line.log in KNOWN_LOGS else "unreadable" for line in lines)
+    return count
+
+
+OWNERS = """
+WITH slices AS (
+    SELECT task_key, (ntile(%(parts)s) OVER (ORDER BY min(first_at), task_key) - 1)::integer AS part
+    FROM tasks WHERE day = %(day)s GROUP BY task_key
+)
+SELECT part, task_key, tenant_key, owner_key FROM tasks JOIN slices USING (task_key) WHERE day = %(day)s
+"""

@@ -211,7 +211,7 @@ def is_whole_below(pool: BenchmarkPool, connection: Connection[Any], day: date, 
 
 def warm_is_whole(pool: BenchmarkPool, day: date) -> bool:
     """Whether the warm tier has the day's anonymized points, by count and digest."""
-    return stored_points(read_rows(pool, WARM, day, columns=("payload",))) == points_of_day(pool, day)
+    return stored_points(pool, WARM, day) == points_of_day(pool, day)
 
 
 def cold_is_whole(pool: BenchmarkPool, connection: Connection[Any], day: date) -> bool:
@@ -224,4 +224,4 @@ def cold_is_whole(pool: BenchmarkPool, connection: Connection[Any], day: date) -
 
 def points_of_day(pool: BenchmarkPool, day: date) -> Stored:
     """Count and digest of the day's anonymized points."""
-    return stored_points(read_rows(pool, ANONYMIZED, day, columns=("payload",)))
+    return stored_points(pool, ANONYMIZED, day)

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.files import read_file
 from flywheel.pool.schemas import POINT_COLUMNS
 from flywheel.records import DataPoint, encode
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from flywheel.pool.pool import BenchmarkPool
 
 Row = dict[str, Any]
 ADDED = frozenset({"warnings", "waived"})
@@ -63,7 +64,7 @@ def arrow_schema(columns: Mapping[str, tuple[str, str]]) -> "pa.Schema":
     return pa.schema([(name, types[kind]) for name, (kind, _) in columns.items()])
 
 
-def read_rows(pool: BenchmarkPool, table: str, day: date, *, columns: Iterable[str] = POINT_COLUMNS) -> Iterator[Row]:
+def read_rows(pool: "BenchmarkPool", table: str, day: date, *, columns: Iterable[str] = POINT_COLUMNS) -> Iterator[Row]:
     """The rows of a day in a table of the lake.
 
     Raises:
@@ -73,7 +74,7 @@ def read_rows(pool: BenchmarkPool, table: str, day: date, *, columns: Iterable[s
         yield from batch.to_pylist()
 
 
-def read_batches(pool: BenchmarkPool, table: str, day: date, *, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+def read_batches(pool: "BenchmarkPool", table: str, day: date, *, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
     """The same as Arrow record batches.
 
     Raises:
@@ -81,6 +82,16 @@ def read_batches(pool: BenchmarkPool, table: str, day: date, *, columns: Sequenc
     """
     for batch in pool.lake.read(table, columns=columns, partitions=[str(day)]):
         yield completed(batch, columns)
+
+
+def points_in(content: bytes, *, day: date) -> "pa.RecordBatch":
+    """The rows of a file of points, columns of ``POINT_COLUMNS``."""
+    import pyarrow as pa
+
+    batch = read_file(content)
+    days = pa.array([day] * len(batch), pa.date32())
+    whole = pa.record_batch([days, *batch.columns], names=["day", *batch.schema.names])
+    return completed(whole, tuple(POINT_COLUMNS)).cast(arrow_schema(POINT_COLUMNS))
 
 
 def completed(batch: "pa.RecordBatch", columns: Sequence[str]) -> "pa.RecordBatch":
@@ -95,7 +106,7 @@ def completed(batch: "pa.RecordBatch", columns: Sequence[str]) -> "pa.RecordBatc
     return pa.record_batch([empty if name in lacking else batch.column(name) for name in columns], names=list(columns))
 
 
-def read_frame(pool: BenchmarkPool, table: str, day: date) -> "pd.DataFrame":
+def read_frame(pool: "BenchmarkPool", table: str, day: date) -> "pd.DataFrame":
     """The rows of a day without their payload, for checks of the whole partition."""
     import pyarrow as pa
 
@@ -103,22 +114,3 @@ def read_frame(pool: BenchmarkPool, table: str, day: date) -> "pd.DataFrame":
     batches = read_batches(pool, table, day, columns=schema.names)
     frame: pd.DataFrame = pa.Table.from_batches((batch.cast(schema) for batch in batches), schema=schema).to_pandas()
     return frame
-
-
-class RowDigest:
-    """Count and digest of a set of rows as they pass; their order does not matter, which no store promises."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._sum = 0
-
-    def passing(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The same rows, accounted for on the way."""
-        for row in rows:
-            self.rows += 1
-            self._sum += int.from_bytes(blake2b(row["payload"].encode(), digest_size=16).digest(), "big")
-            yield row
-
-    def hexdigest(self) -> str:
-        """The digest of what passed so far: the sum of the rows' digests modulo 2^128, with their number."""
-        return f"{self._sum % (1 << 128):032x}-{self.rows}"

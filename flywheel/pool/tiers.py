@@ -9,20 +9,34 @@ crash at any moment loses nothing and counts nothing twice; the next run makes t
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from psycopg import Connection
 
 from flywheel.errors import PoolError
-from flywheel.pool.hot_store import read_payloads, replace_day
+from flywheel.pool.digests import Digest
+from flywheel.pool.files import LakeFile
+from flywheel.pool.hot_store import digest_of_day, replace_day
 from flywheel.pool.intake import points_removed
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.rows import Row, RowDigest, arrow_schema, read_rows
+from flywheel.pool.rows import Row, arrow_schema, points_in, read_batches, read_rows
 from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, WARM
 from flywheel.pool.statistics import Tally
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Tier = Literal["hot", "warm", "cold"]
+TALLIED_COLUMNS = (
+    "tenant_id",
+    "agent_id",
+    "task_type",
+    "success",
+    "overall_score",
+    "latency_ms",
+    "tokens_used",
+)
 
 
 class TierReport(Struct, frozen=True, kw_only=True):
@@ -45,7 +59,14 @@ class Stored(Struct, frozen=True):
     digest: str | None = None
 
 
-Writer = Callable[[Connection[Any], Iterator[Row]], Stored]
+class PointFile(Struct, frozen=True):
+    """A file of anonymized points, and the rows in it."""
+
+    content: bytes
+    points: "pa.RecordBatch"
+
+
+Writer = Callable[[Connection[Any], Iterator[PointFile]], Stored]
 
 
 def place_hot(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
@@ -56,25 +77,26 @@ def place_hot(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
         DatabaseError: PostgreSQL cannot be used.
     """
 
-    def write(connection: Connection[Any], points: Iterator[Row]) -> Stored:
-        replace_day(connection, day, points)
-        return stored_points(read_payloads(connection, day))
+    def write(connection: Connection[Any], files: Iterator[PointFile]) -> Stored:
+        replace_day(connection, day, (file.points for file in files))
+        return stored(digest_of_day(connection, day))
 
     return place(pool, "hot", day, max_days=pool.settings.hot_days, now=now, write=write)
 
 
 def place_warm(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
-    """Write the day's points into the lake's main table, or remove them when the day is older than the warm tier.
+    """Copy the day's files into the lake's main table, or remove them when the day is older than the warm tier.
 
     Raises:
         PoolError: the lake cannot be used, or the tier does not hold what was written.
         DatabaseError: PostgreSQL cannot be used.
     """
 
-    def write(connection: Connection[Any], points: Iterator[Row]) -> Stored:
+    def write(connection: Connection[Any], files: Iterator[PointFile]) -> Stored:
         del connection
-        pool.replace(WARM, day, points, schema=arrow_schema(POINT_COLUMNS))
-        return stored_points(read_rows(pool, WARM, day, columns=("payload",)))
+        copies = (LakeFile(content=file.content, rows=len(file.points)) for file in files)
+        pool.replace_files(WARM, day, copies, schema=arrow_schema(POINT_COLUMNS))
+        return stored_points(pool, WARM, day)
 
     return place(pool, "warm", day, max_days=pool.settings.warm_days, now=now, write=write)
 
@@ -87,9 +109,10 @@ def aggregate_cold(pool: BenchmarkPool, day: date, *, now: datetime) -> TierRepo
         DatabaseError: PostgreSQL cannot be used.
     """
 
-    def write(connection: Connection[Any], points: Iterator[Row]) -> Stored:
+    def write(connection: Connection[Any], files: Iterator[PointFile]) -> Stored:
         del connection
-        pool.replace(COLD, day, aggregated(points, day=day), schema=arrow_schema(AGGREGATE_COLUMNS))
+        rows = aggregated((file.points for file in files), day=day)
+        pool.replace(COLD, day, rows, schema=arrow_schema(AGGREGATE_COLUMNS))
         tasks = [row["tasks"] for row in read_rows(pool, COLD, day, columns=("tasks",))]
         return Stored(rows=len(tasks), points=sum(tasks))
 
@@ -100,20 +123,20 @@ def place(pool: BenchmarkPool, tier: Tier, day: date, *, max_days: int, now: dat
     """Replace what a tier holds of a day, verify it, and enter it into the ledger."""
     age = age_days(day, now=now)
     in_range = age <= max_days
-    given = RowDigest()
+    given = Digest()
     with pool.exclusive(f"{tier}:{day}") as connection:
         pool.share(connection, f"anonymization:{day}")
         if in_range and points_removed(connection, day):
             return kept(connection, tier, day, age=age)
         revision = anonymized_revision(connection, day)
-        stored = write(connection, given.passing(points_of(pool, day, in_range=in_range)))
-        verify(tier, day, given=given, stored=stored)
+        held = write(connection, counted(points_of(pool, day, in_range=in_range), given))
+        verify(tier, day, given=given, held=held)
         report = TierReport(
             day=day,
             tier=tier,
             in_range=in_range,
             age_days=age,
-            rows=stored.rows,
+            rows=held.rows,
             points=given.rows,
             digest=given.hexdigest(),
         )
@@ -126,15 +149,26 @@ def kept(connection: Connection[Any], tier: Tier, day: date, *, age: int) -> Tie
     row = connection.execute(
         "SELECT rows, digest, points FROM tier_days JOIN days USING (day) WHERE tier = %s AND day = %s", (tier, day)
     ).fetchone()
-    rows, digest, points = row or (0, RowDigest().hexdigest(), 0)
+    rows, digest, points = row or (0, Digest().hexdigest(), 0)
     return TierReport(day=day, tier=tier, in_range=True, age_days=age, rows=rows, points=points, digest=digest)
 
 
-def stored_points(rows: Iterable[Row]) -> Stored:
-    """Count and digest of full points read back from a tier."""
-    digest = RowDigest()
-    for _ in digest.passing(rows):
-        pass
+def counted(files: Iterator[PointFile], digest: Digest) -> Iterator[PointFile]:
+    """The same files, accounted for on the way."""
+    for file in files:
+        digest.add_batch(file.points)
+        yield file
+
+
+def stored_points(pool: BenchmarkPool, table: str, day: date) -> Stored:
+    """Count and digest of the full points of a day in a table of the lake."""
+    digest = Digest()
+    digest.add_batches(read_batches(pool, table, day, columns=("payload",)))
+    return stored(digest)
+
+
+def stored(digest: Digest) -> Stored:
+    """What a digest of full points says."""
     return Stored(rows=digest.rows, points=digest.rows, digest=digest.hexdigest())
 
 
@@ -143,16 +177,19 @@ def age_days(day: date, *, now: datetime) -> int:
     return (now.astimezone(UTC).date() - day).days
 
 
-def points_of(pool: BenchmarkPool, day: date, *, in_range: bool) -> Iterator[Row]:
+def points_of(pool: BenchmarkPool, day: date, *, in_range: bool) -> Iterator[PointFile]:
     """What a tier should hold of the day: its anonymized points, or nothing."""
-    return read_rows(pool, ANONYMIZED, day) if in_range else iter(())
+    if in_range:
+        for content in pool.lake.contents(ANONYMIZED, str(day)):
+            yield PointFile(content, points_in(content, day=day))
 
 
-def aggregated(points: Iterable[Row], *, day: date) -> list[Row]:
+def aggregated(points: "Iterable[pa.RecordBatch]", *, day: date) -> list[Row]:
     """Rows of ``AGGREGATE_COLUMNS``, sorted by their keys."""
     tallies: dict[tuple[str, str, str], Tally] = defaultdict(Tally)
-    for row in points:
-        tallies[row["tenant_id"], row["agent_id"], row["task_type"]].add(row)
+    for batch in points:
+        for row in batch.select(list(TALLIED_COLUMNS)).to_pylist():
+            tallies[row["tenant_id"], row["agent_id"], row["task_type"]].add(row)
     return [
         {
             "day": day,
@@ -175,15 +212,15 @@ def anonymized_revision(connection: Connection[Any], day: date) -> int:
     return int(row[0]) if row else 0
 
 
-def verify(tier: Tier, day: date, *, given: RowDigest, stored: Stored) -> None:
+def verify(tier: Tier, day: date, *, given: Digest, held: Stored) -> None:
     """Hold what the tier has against what it was given.
 
     Raises:
         PoolError: they differ.
     """
-    if (stored.points, stored.digest or given.hexdigest()) != (given.rows, given.hexdigest()):
+    if (held.points, held.digest or given.hexdigest()) != (given.rows, given.hexdigest()):
         raise PoolError(
-            f"the {tier} tier holds {stored.points:,} points of {day} with digest {stored.digest}, {given.rows:,} with "
+            f"the {tier} tier holds {held.points:,} points of {day} with digest {held.digest}, {given.rows:,} with "
             f"{given.hexdigest()} were written; run the day again. If it stays so, another program writes its tables."
         )
 

@@ -1,9 +1,7 @@
 """Validation of a day: its lines become points, quarantine or waiting, and every line is accounted for."""
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -12,17 +10,17 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from flywheel.errors import PoolError
-from flywheel.pool.gates import WAIVABLE_GATES, Finding, Severity, Surroundings, judge
-from flywheel.pool.joining import Joined, Rejection, Triple, join, point_of
-from flywheel.pool.parts import MAX_PARTS, sorted_into_parts
+from flywheel.pool.digests import Digest
+from flywheel.pool.files import LakeFile
+from flywheel.pool.gates import Surroundings
+from flywheel.pool.judging import Judge, JudgedPart, Ledger, PartJob, Rejected, judge_part
+from flywheel.pool.parts import TASKS_A_PART, gathered, sort_segment
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.raw import DayPlan, RawLine, plan_day, read_day
-from flywheel.pool.rows import Row, RowDigest, arrow_schema, column_text, row_of
+from flywheel.pool.raw import DayPlan, plan_day, segment_jobs
+from flywheel.pool.rows import arrow_schema
 from flywheel.pool.schemas import POINT_COLUMNS, VALIDATED
 from flywheel.pool.statistics import History, history_before
-
-TASKS_IN_MEMORY = 5_000
-DOOR_GATES = frozenset({"complete", "types", "bounds"})
+from flywheel.pool.workers import mapped
 
 
 class ValidationReport(Struct, frozen=True, kw_only=True):
@@ -61,97 +59,21 @@ class ValidationReport(Struct, frozen=True, kw_only=True):
         }
 
 
-class Ledger(Struct):
-    """The running account of a day, in lines and in tasks."""
-
-    lines: int = 0
-    lines_in_points: int = 0
-    duplicates: int = 0
-    waiting: int = 0
-    points: int = 0
-    quarantined_tasks: int = 0
-    waiting_tasks: int = 0
-    rl_ready: int = 0
-    without_first_action: int = 0
-    released: int = 0
-    warnings: Counter[str] = msgspec.field(default_factory=Counter)
-    rejections: list[Rejection] = []
-
-    def check(self, day: date) -> None:
-        """Hold the account against the law.
-
-        Raises:
-            PoolError: lines were lost or invented.
-        """
-        accounted = self.lines_in_points + len(self.rejections) + self.duplicates + self.waiting
-        if accounted != self.lines:
-            raise PoolError(
-                f"day {day}: {self.lines:,} lines came in, {accounted:,} are accounted for "
-                f"({self.lines_in_points:,} in points, {len(self.rejections):,} quarantined, {self.duplicates:,} "
-                f"duplicates, {self.waiting:,} waiting). Nothing was written; this is a fault of the pool, "
-                f"please report it."
-            )
-
-
-class Judge(Struct, frozen=True, kw_only=True):
-    """What a day's tasks are judged with. ``approved`` are quarantined lines that a reviewer released."""
-
-    day: date
-    around: Surroundings
-    history: History
-    approved: frozenset[str]
-
-    def row(self, joined: Joined, ledger: Ledger) -> Row | None:
-        """Account for one task; its row if it is a point."""
-        ledger.duplicates += joined.duplicates
-        ledger.rejections += joined.rejections
-        if joined.triple is not None:
-            return self.row_of_triple(joined.triple, ledger)
-        if joined.waiting:
-            ledger.waiting += len(joined.waiting)
-            ledger.waiting_tasks += 1
-        else:
-            ledger.quarantined_tasks += 1
-        return None
-
-    def row_of_triple(self, triple: Triple, ledger: Ledger) -> Row | None:
-        """The row of a joined task that passes its gates, or that a reviewer let through."""
-        findings = judge(triple, self.around)
-        failed = gates_of(findings, "quarantine")
-        warned = gates_of(findings, "warning")
-        if failed and not (WAIVABLE_GATES.issuperset(failed) and self.is_released(triple)):
-            reasons = tuple(finding.reason for finding in findings if finding.severity == "quarantine")
-            ledger.rejections += [Rejection(raw=line.raw, gates=failed, reasons=reasons) for line in triple.lines]
-            ledger.quarantined_tasks += 1
-            return None
-        routing = triple.routing
-        history = self.history.of(routing.selected_agent_id, routing.task_type)
-        point = point_of(triple, historical=history, warnings=warned, waived=failed)
-        ledger.points += 1
-        ledger.released += bool(failed)
-        ledger.lines_in_points += len(triple.lines)
-        ledger.rl_ready += point.rl_ready
-        ledger.without_first_action += triple.execution.time_to_first_action is None
-        ledger.warnings.update(warned)
-        return row_of(point, day=self.day)
-
-    def is_released(self, triple: Triple) -> bool:
-        """Whether a reviewer approved every line of the task."""
-        return all(quarantine_id(self.day, line.raw.payload) in self.approved for line in triple.lines)
-
-
-def validate_day(pool: BenchmarkPool, day: date, *, now: datetime) -> ValidationReport:
+def validate_day(
+    pool: BenchmarkPool, day: date, *, now: datetime, tasks_a_part: int = TASKS_A_PART
+) -> ValidationReport:
     """Join and judge a day's lines, write its points, its quarantine and its account.
 
     The points replace the day's partition of the lake in one commit; quarantine and account follow in one transaction.
-    A kill between the two leaves the day stale, and the next run makes both anew.
+    A kill between the two leaves the day stale, and the next run makes both anew. Where the day is larger than a part
+    several processes judge it side by side.
 
     Raises:
         PoolError: the lake cannot be used, or lines were lost on the way.
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.exclusive(f"validation:{day}") as connection:
-        plan = plan_day(pool, day)
+        plan = plan_day(pool, day, tasks_a_part=tasks_a_part)
         judge_of_day = Judge(
             day=day,
             around=surroundings(pool, history := history_before(connection, day), now=now),
@@ -159,18 +81,14 @@ def validate_day(pool: BenchmarkPool, day: date, *, now: datetime) -> Validation
             approved=approved_lines(connection, day),
         )
         ledger = Ledger()
-        digest = RowDigest()
-        rows = digest.passing(judged_rows(pool, plan, judge_of_day, ledger))
-        pool.replace(VALIDATED, day, rows, schema=arrow_schema(POINT_COLUMNS))
+        digest = Digest()
+        create_rejected(connection)
+        files = account(connection, judged_parts(pool, plan, judge_of_day), day=day, ledger=ledger, digest=digest)
+        pool.replace_files(VALIDATED, day, files, schema=arrow_schema(POINT_COLUMNS))
         report = report_of(day, ledger, digest=digest.hexdigest())
-        replace_quarantine(connection, day, ledger.rejections)
+        replace_quarantine(connection, day)
         record(connection, report, revision=plan.revision, now=now)
     return report
-
-
-def gates_of(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]:
-    """The gates of this severity that did not hold, each once, in the table's order."""
-    return tuple(dict.fromkeys(finding.gate for finding in findings if finding.severity == severity))
 
 
 def surroundings(pool: BenchmarkPool, history: History, *, now: datetime) -> Surroundings:
@@ -183,50 +101,56 @@ def surroundings(pool: BenchmarkPool, history: History, *, now: datetime) -> Sur
     )
 
 
-def judged_rows(pool: BenchmarkPool, plan: DayPlan, judge_of_day: Judge, ledger: Ledger) -> Iterator[Row]:
-    """The rows of a day's points, some thousand tasks in memory at a time; the ledger fills on the way."""
-    parts = min(MAX_PARTS, 1 + len(plan.owners) // TASKS_IN_MEMORY)
-    with sorted_into_parts(read_day(pool, plan), parts=parts, folder=pool.settings.home) as sorted_lines:
-        for lines in sorted_lines:
-            for joined in joined_tasks(lines, ledger):
-                row = judge_of_day.row(joined, ledger)
-                if row is not None:
-                    yield row
-    ledger.check(judge_of_day.day)  # before the rows are committed
+def judged_parts(pool: BenchmarkPool, plan: DayPlan, judge_of_day: Judge) -> Iterator[JudgedPart]:
+    """What became of each part of a day, a few of them in memory at a time."""
+    parts = len(plan.owners)
+    processes = pool.processes if parts > 1 else 1
+    sorted_segments = mapped(sort_segment, segment_jobs(pool, plan), processes=processes)
+    with gathered(sorted_segments, parts=parts, folder=pool.settings.home) as contents:
+        jobs = (
+            PartJob(judge=judge_of_day, chunks=chunks, owners=owners)
+            for chunks, owners in zip(contents, plan.owners, strict=True)
+        )
+        yield from mapped(judge_part, jobs, processes=processes)
 
 
-def joined_tasks(lines: Iterable[RawLine], ledger: Ledger) -> Iterator[Joined]:
-    """The tasks of some lines, joined, in the order of their keys; each stray content is a task of its own."""
-    tasks: dict[tuple[bytes, bytes, bytes], list[RawLine]] = defaultdict(list)
-    for line in lines:
-        ledger.lines += 1
-        stray = line.payload if line.task_key is None else b""
-        tasks[line.task_key or b"", line.owner_key or b"", stray].append(line)
-    for key in sorted(tasks):
-        yield join(tasks.pop(key))
+def account(
+    connection: Connection[Any], parts: Iterable[JudgedPart], *, day: date, ledger: Ledger, digest: Digest
+) -> Iterator[LakeFile]:
+    """The points of the parts; on the way the ledger and the digest fill, and turned-away lines go to PostgreSQL.
+
+    Raises:
+        PoolError: lines were lost on the way; it is raised before the points are committed.
+    """
+    for part in parts:
+        ledger.add(part.ledger)
+        copy_rejected(connection, part.rejected)
+        digest.update(part.digest)
+        if part.file is not None:
+            yield part.file
+    ledger.check(day)
 
 
 def report_of(day: date, ledger: Ledger, *, digest: str) -> ValidationReport:
     """The account as a report."""
-    unreadable = sum(1 for rejection in ledger.rejections if not DOOR_GATES.isdisjoint(rejection.gates))
     distinct = ledger.lines - ledger.duplicates
     return ValidationReport(
         day=day,
         lines=ledger.lines,
         lines_in_points=ledger.lines_in_points,
-        quarantined=len(ledger.rejections),
+        quarantined=ledger.quarantined,
         duplicates=ledger.duplicates,
         waiting=ledger.waiting,
         points=ledger.points,
         quarantined_tasks=ledger.quarantined_tasks,
         waiting_tasks=ledger.waiting_tasks,
         clean_fraction=fraction(ledger.points, ledger.points + ledger.quarantined_tasks),
-        schema_valid_fraction=fraction(distinct - unreadable, distinct),
+        schema_valid_fraction=fraction(distinct - ledger.unreadable, distinct),
         rl_ready_fraction=fraction(ledger.rl_ready, ledger.points),
         duplicate_fraction=ledger.duplicates / ledger.lines if ledger.lines else 0.0,
         without_first_action=ledger.without_first_action,
         released=ledger.released,
-        reasons=dict(Counter(gate for rejection in ledger.rejections for gate in rejection.gates)),
+        reasons=dict(ledger.reasons),
         warnings=dict(ledger.warnings),
         digest=digest,
     )
@@ -237,29 +161,29 @@ def fraction(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
-def quarantine_id(day: date, line: bytes) -> str:
-    """Digest of day and line: the same line of the same day keeps its row, its review and its note."""
-    return blake2b(f"{day}\n".encode() + line, digest_size=16).hexdigest()
-
-
 def approved_lines(connection: Connection[Any], day: date) -> frozenset[str]:
     """Ids of the day's quarantined lines that a reviewer approved."""
     rows = connection.execute("SELECT id FROM quarantine WHERE day = %s AND state = 'approved'", (day,))
     return frozenset(row[0] for row in rows)
 
 
-def replace_quarantine(connection: Connection[Any], day: date, rejections: Iterable[Rejection]) -> None:
-    """Make these the day's quarantined lines; reviews of lines are kept, also of those that were released."""
+def create_rejected(connection: Connection[Any]) -> None:
+    """Make the table that the day's turned-away lines gather in until the transaction ends."""
     connection.execute("CREATE TEMPORARY TABLE rejected (LIKE quarantine INCLUDING DEFAULTS) ON COMMIT DROP")
+
+
+def copy_rejected(connection: Connection[Any], lines: Iterable[Rejected]) -> None:
+    """Let more lines gather."""
     with connection.cursor().copy(
         "COPY rejected (id, day, task_id, owner_key, gates, reasons, line) FROM STDIN"
     ) as copy:
-        for rejection in rejections:
-            raw = rejection.raw
-            task_id = None if raw.task_id is None else column_text(raw.task_id)
-            reasons = [column_text(reason) for reason in rejection.reasons]
-            identity = quarantine_id(day, raw.payload)
-            copy.write_row((identity, day, task_id, raw.owner_key, list(rejection.gates), reasons, raw.payload))
+        for line in lines:
+            gates, reasons = list(line.gates), list(line.reasons)
+            copy.write_row((line.id, line.day, line.task_id, line.owner_key, gates, reasons, line.line))
+
+
+def replace_quarantine(connection: Connection[Any], day: date) -> None:
+    """Make what gathered the day's quarantined lines; reviews of lines are kept, also of those that were released."""
     connection.execute(
         "DELETE FROM quarantine WHERE day = %s AND state <> 'approved' AND id NOT IN (SELECT id FROM rejected)", (day,)
     )

@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from flywheel.collection.segments import write_closed_segment
+from flywheel.pool.parts import gathered, sort_segment
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.raw import RawLine, owned_lines, plan_day, segment_jobs
 from flywheel.records import encode
 from flywheel.settings import Settings
 
@@ -97,3 +100,11 @@ def write_segment(settings: Settings, name: str, logs: Sequence[Log | bytes], *,
     write_closed_segment(path, lines_of(logs))
     os.utime(path, (written_at.timestamp(), written_at.timestamp()))
     return path
+
+
+def parts_of_day(pool: BenchmarkPool, day: date, *, tasks_a_part: int = 1_000) -> list[list[RawLine]]:
+    """The lines of a day as validation reads them, part by part."""
+    plan = plan_day(pool, day, tasks_a_part=tasks_a_part)
+    sorted_segments = (sort_segment(job) for job in segment_jobs(pool, plan))
+    with gathered(sorted_segments, parts=len(plan.owners), folder=pool.settings.home) as contents:
+        return [list(owned_lines(chunks, owners)) for chunks, owners in zip(contents, plan.owners, strict=True)]

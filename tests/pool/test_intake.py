@@ -9,8 +9,8 @@ from psycopg import Connection
 from flywheel.pool import intake
 from flywheel.pool.intake import index_segments, stale_days
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.raw import collect_day, plan_day, read_day
-from tests.pool.logs import NOON, Log, evaluation, execution, routing, task_logs, write_segment
+from flywheel.pool.raw import collect_day
+from tests.pool.logs import NOON, Log, evaluation, execution, parts_of_day, routing, task_logs, write_segment
 
 DAY = date(2026, 3, 2)
 NEXT_DAY = date(2026, 3, 3)
@@ -18,7 +18,7 @@ MIDNIGHT = NOON + timedelta(hours=12)
 
 
 def lines_by_day(pool: BenchmarkPool, *days: date) -> dict[date, int]:
-    return {day: sum(1 for _ in read_day(pool, plan_day(pool, day))) for day in days}
+    return {day: collect_day(pool, day).lines for day in days}
 
 
 def test_a_segment_is_indexed_once(pool: BenchmarkPool) -> None:
@@ -49,7 +49,7 @@ def test_a_second_tenant_with_the_same_task_id_gives_back_what_the_first_one_own
     assert index_segments(pool, now=NOON).days == (DAY,)
     write_segment(pool.settings, "b", [routing("t1", at=MIDNIGHT, tenant="umbrella")])
     assert index_segments(pool, now=NOON).days == (DAY, NEXT_DAY)
-    owners = {line.log: line.owner_key for line in read_day(pool, plan_day(pool, NEXT_DAY))}
+    owners = {line.log: line.owner_key for part in parts_of_day(pool, NEXT_DAY) for line in part}
     assert owners["execution"] is None
     assert owners["routing"] is not None
 

@@ -1,38 +1,44 @@
+"""A day's lines are sorted into parts: nothing is lost, tasks stay whole, time goes on from part to part."""
+
 from datetime import timedelta
 from pathlib import Path
 
 from flywheel.pool.intake import index_segments
-from flywheel.pool.parts import sorted_into_parts
+from flywheel.pool.parts import BUFFER_BYTES, encode_lines, gathered, lines_in
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.raw import RawLine, plan_day, read_day
-from tests.pool.logs import NOON, task_logs, write_segment
+from tests.pool.logs import NOON, parts_of_day, task_logs, write_segment
+
+DAY = NOON.date()
 
 
-def lines_of_a_day(pool: BenchmarkPool) -> list[RawLine]:
-    logs = [log for number in range(40) for log in task_logs(f"t{number}")]
-    write_segment(pool.settings, "a", [*logs[::2], b"no json"])
+def fill(pool: BenchmarkPool) -> list[bytes]:
+    """40 tasks a minute apart in two segments, with another day's task and a line that is no JSON among them."""
+    logs = [log for number in range(40) for log in task_logs(f"t{number}", at=NOON + timedelta(minutes=number))]
+    foreign = task_logs("of another day", at=NOON - timedelta(days=1))
+    write_segment(pool.settings, "a", [*foreign, *logs[::2], b"no json"])
     write_segment(pool.settings, "b", logs[1::2])
     index_segments(pool, now=NOON + timedelta(days=1))
-    return list(read_day(pool, plan_day(pool, NOON.date())))
+    whole = [line for part in parts_of_day(pool, DAY, tasks_a_part=1_000) for line in part]
+    return sorted(line.payload for line in whole)
 
 
-def test_the_parts_of_a_day_are_the_day_and_hold_whole_tasks(pool: BenchmarkPool, tmp_path: Path) -> None:
-    lines = lines_of_a_day(pool)
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    with sorted_into_parts(lines, parts=3, folder=folder) as found:
-        parts = [list(part) for part in found]
-        assert list(folder.iterdir()) == []  # what lies there has no name to be found by
-    assert sorted(line.payload for part in parts for line in part) == sorted(line.payload for line in lines)
-    assert [line for line in lines if line.task_id == "t7"] in [
-        [line for line in part if line.task_id == "t7"] for part in parts
-    ]
-    tasks = [{line.task_id for line in part if line.task_id} for part in parts]
-    assert all(tasks)
-    assert sum(map(len, tasks)) == 40
+def test_the_parts_of_a_day_are_the_day(pool: BenchmarkPool) -> None:
+    whole = fill(pool)
+    parts = parts_of_day(pool, DAY, tasks_a_part=15)
+    assert len(whole) == 3 * 40 + 1
+    assert sorted(line.payload for part in parts for line in part) == whole
 
 
-def test_a_small_day_is_one_part(pool: BenchmarkPool, tmp_path: Path) -> None:
-    lines = lines_of_a_day(pool)
-    with sorted_into_parts(iter(lines), parts=1, folder=tmp_path / "nowhere") as parts:
-        assert [list(part) for part in parts] == [lines]
+def test_a_part_holds_whole_tasks_of_a_slice_of_time(pool: BenchmarkPool) -> None:
+    fill(pool)
+    parts = parts_of_day(pool, DAY, tasks_a_part=15)
+    slices = [sorted({int(line.task_id[1:]) for line in part if line.task_id}) for part in parts]
+    assert [number for some in slices for number in some] == list(range(40))
+    assert [len([line for line in part if line.task_id]) for part in parts] == [3 * len(some) for some in slices]
+
+
+def test_what_waits_on_disk_has_no_name(tmp_path: Path) -> None:
+    chunk = encode_lines([(b"x" * 2 * BUFFER_BYTES, "s", "routing", "t", b"k" * 16, b"")])
+    with gathered([[(0, chunk)], [(1, chunk), (0, chunk)]], parts=2, folder=tmp_path) as contents:
+        assert list(tmp_path.iterdir()) == []
+        assert [len(list(lines_in(chunks))) for chunks in contents] == [2, 1]

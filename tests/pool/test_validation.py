@@ -1,3 +1,4 @@
+import os
 from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
@@ -8,13 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flywheel.errors import PoolError
-from flywheel.pool import validation
+from flywheel.pool import judging
 from flywheel.pool.expectations import expect_day
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, read_rows
 from flywheel.pool.schemas import VALIDATED, check_rows
 from flywheel.pool.validation import ValidationReport, last_report, validate_day
+from flywheel.pool.workers import mapped
 from flywheel.records import DataPoint, decode_point
 from tests.pool.logs import NOON, evaluation, execution, routing, task_logs, write_segment
 
@@ -152,18 +154,41 @@ def test_segments_in_any_order_give_the_same_points(pool: BenchmarkPool) -> None
 
 
 def test_lines_that_are_not_accounted_for_stop_the_day(pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation.Judge, "row", lambda self, joined, ledger: None)
+    monkeypatch.setattr(judging, "row_of_task", lambda *arguments: None)
     with pytest.raises(PoolError, match="3 lines came in, 0 are accounted for"):
         validated(pool, task_logs("t1"))
     with pytest.raises(PoolError, match="never validated"):
         last_report(pool, DAY)
 
 
-def test_a_day_larger_than_memory_is_judged_in_parts(pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = validated(pool, [log for number in range(50) for log in task_logs(f"t{number}")] + [b"broken", b"broken"])
-    monkeypatch.setattr(validation, "TASKS_IN_MEMORY", 7)
-    parts = validate_day(pool, DAY, now=LATER)
-    assert parts.outcome == whole.outcome == {"in points": 150, "quarantined": 1, "duplicates": 1, "waiting": 0}
+def test_a_large_day_is_judged_in_parts_by_several_processes(pool: BenchmarkPool) -> None:
+    logs = [log for number in range(50) for log in task_logs(f"t{number}", at=NOON + timedelta(minutes=number))]
+    whole = validated(pool, [*logs, *task_logs("bad", toolCallCount=5), b"broken", b"broken"])
+    together = [row["line"] for row in quarantined(pool)]
+    several = pool.settings.model_copy(update={"pool_processes": 2})
+    parts = validate_day(BenchmarkPool(pool.engine, pool.lake, several), DAY, now=LATER, tasks_a_part=7)
+    assert parts == whole
+    assert parts.outcome == {"in points": 150, "quarantined": 4, "duplicates": 1, "waiting": 0}
+    assert sorted(row["line"] for row in quarantined(pool)) == sorted(together)
+
+
+def test_rows_lie_in_slices_of_time_and_by_task_type_within(pool: BenchmarkPool) -> None:
+    types = ("tool-calling", "research")
+    for number in range(40):
+        logs = task_logs(f"t{number:02}", at=NOON + timedelta(minutes=number))
+        write_segment(pool.settings, f"s{number:02}", [logs[0] | {"taskType": types[number % 2]}, *logs[1:]])
+    index_segments(pool, now=LATER)
+    validate_day(pool, DAY, now=LATER, tasks_a_part=15)
+    rows = list(read_rows(pool, VALIDATED, DAY, columns=("task_id", "task_type")))
+    first = [(row["task_type"], row["task_id"]) for row in rows[:14]]
+    assert {task_id for _, task_id in first} == {f"t{number:02}" for number in range(14)}
+    assert first == sorted(first)
+
+
+def test_a_process_that_dies_stops_the_day_with_a_sentence(pool: BenchmarkPool) -> None:
+    with pytest.raises(PoolError, match="a process of the pool died"):
+        list(mapped(os._exit, [1, 2, 3], processes=2))
+    assert list(mapped(abs, [-1, -2], processes=2)) == [1, 2]
 
 
 def test_the_history_of_a_point_is_of_earlier_days_only(pool: BenchmarkPool) -> None:

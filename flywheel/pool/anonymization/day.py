@@ -1,25 +1,23 @@
 """Anonymization of a day: its validated points, without persons and secrets, in a table of their own."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 
-import msgspec
 from msgspec import Struct
 
-from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
-from flywheel.pool.anonymization.text import Anonymizer
-from flywheel.pool.anonymization.violations import violations_of
+from flywheel.pool.anonymization.points import AnonymizationJob, Anonymized, anonymize_points
+from flywheel.pool.anonymization.tenants import salt_of
+from flywheel.pool.anonymization.violations import Suspicions, suspicions_of
+from flywheel.pool.digests import Digest
+from flywheel.pool.files import LakeFile
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.rows import Row, RowDigest, arrow_schema, read_rows, row_of
+from flywheel.pool.rows import arrow_schema
 from flywheel.pool.schemas import ANONYMIZED, POINT_COLUMNS, VALIDATED
-from flywheel.records import DataPoint, decode_point, to_builtins
+from flywheel.pool.workers import mapped
 
 EXAMPLES = 20
-
-# Never touched (SPEC section 4): what statistics and strata are kept by. Every other string is looked into.
-KEPT = frozenset({"id", "timestamp", "tenantId"})
-KEPT_WITHIN = {"task": ("type", "complexity"), "routing": ("selectedAgentId", "strategy")}
+ROWS_FOR_PROCESSES = 4_000  # fewer are done before a process has started
 
 
 class AnonymizationReport(Struct, frozen=True, kw_only=True):
@@ -42,13 +40,6 @@ class Violations(Struct, frozen=True, kw_only=True):
     where: tuple[str, ...]
 
 
-class Account(Struct):
-    """The running account of a day."""
-
-    changed: int = 0
-    replaced: Counter[str] = msgspec.field(default_factory=Counter)
-
-
 def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
     """Read the day's validated points, replace what SPEC section 4 names, and write them as the anonymized ones.
 
@@ -58,50 +49,48 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
     """
     salt = salt_of(pool.settings)
     account = Account()
-    digest = RowDigest()
     with pool.exclusive(f"anonymization:{day}") as connection:
-        known = connection.execute("SELECT validated_revision FROM days WHERE day = %s", (day,)).fetchone()
-        rows = digest.passing(anonymized_rows(pool, day, salt=salt, account=account))
-        pool.replace(ANONYMIZED, day, rows, schema=arrow_schema(POINT_COLUMNS))
+        known = connection.execute("SELECT validated_revision, points FROM days WHERE day = %s", (day,)).fetchone()
+        processes = processes_for(pool, points=known[1] if known else 0)
+        contents = pool.lake.contents(VALIDATED, str(day))
+        jobs = (AnonymizationJob(day=day, content=content, salt=salt) for content in contents)
+        files = account.passing(mapped(anonymize_points, jobs, processes=processes))
+        pool.replace_files(ANONYMIZED, day, files, schema=arrow_schema(POINT_COLUMNS))
         if known:
             connection.execute(
                 "UPDATE days SET anonymized_revision = %s, privacy_violations = NULL,"
                 " points_removed_at = CASE WHEN points = %s THEN NULL ELSE points_removed_at END WHERE day = %s",
-                (known[0], digest.rows, day),
+                (known[0], account.digest.rows, day),
             )
     return AnonymizationReport(
         day=day,
-        points=digest.rows,
+        points=account.digest.rows,
         points_changed=account.changed,
         replaced=dict(account.replaced),
-        digest=digest.hexdigest(),
+        digest=account.digest.hexdigest(),
     )
 
 
-def anonymized_rows(pool: BenchmarkPool, day: date, *, salt: bytes, account: Account) -> Iterator[Row]:
-    """The day's rows without persons and secrets."""
-    for row in read_rows(pool, VALIDATED, day, columns=("payload",)):
-        anonymizer = Anonymizer()
-        point = anonymized(decode_point(row["payload"]), anonymizer=anonymizer, salt=salt)
-        account.replaced.update(anonymizer.replaced)
-        account.changed += bool(anonymizer.replaced)
-        yield row_of(point, day=day)
+class Account:
+    """The running account of a day."""
+
+    def __init__(self) -> None:
+        self.changed = 0
+        self.replaced: Counter[str] = Counter()
+        self.digest = Digest()
+
+    def passing(self, parts: Iterable[Anonymized]) -> Iterator[LakeFile]:
+        """The files of the parts, accounted for on the way."""
+        for part in parts:
+            self.changed += part.changed
+            self.replaced.update(part.replaced)
+            self.digest.update(part.digest)
+            yield part.file
 
 
-def anonymized(point: DataPoint, *, anonymizer: Anonymizer, salt: bytes) -> DataPoint:
-    """The point with its tenant hashed and every string looked into. Its id stays: it is a digest.
-
-    A data point has no field for a user id; a routing decision's is not carried into it.
-    """
-    tenant = tenant_hash(point.tenant_id, salt=salt)
-    wire = to_builtins(point)
-    clean = {name: value if name in KEPT else anonymizer.value(value) for name, value in wire.items()}
-    for part, names in KEPT_WITHIN.items():
-        clean[part] |= {name: wire[part][name] for name in names}
-    for feedback in clean["feedback"]:
-        if feedback.get("tenantId") is not None:
-            feedback["tenantId"] = tenant
-    return msgspec.convert({**clean, "tenantId": tenant}, DataPoint)
+def processes_for(pool: BenchmarkPool, *, points: int) -> int:
+    """How many processes are worth their start for this many points."""
+    return pool.processes if points >= ROWS_FOR_PROCESSES else 1
 
 
 def find_violations(pool: BenchmarkPool, day: date) -> Violations:
@@ -111,15 +100,19 @@ def find_violations(pool: BenchmarkPool, day: date) -> Violations:
         PoolError: the lake cannot be used.
         DatabaseError: PostgreSQL cannot be used.
     """
-    by_type: Counter[str] = Counter()
-    points: set[str] = set()
-    where: list[str] = []
-    for row in read_rows(pool, ANONYMIZED, day, columns=("payload",)):
-        for violation in violations_of(msgspec.json.decode(row["payload"])):
-            by_type[violation.type] += 1
-            points.add(violation.point_id)
-            if len(where) < EXAMPLES:
-                where.append(f"{violation.point_id} {violation.field}: {violation.type}")
     with pool.transaction() as connection:
-        connection.execute("UPDATE days SET privacy_violations = %s WHERE day = %s", (by_type.total(), day))
-    return Violations(day=day, count=by_type.total(), points=len(points), by_type=dict(by_type), where=tuple(where))
+        known = connection.execute("SELECT points FROM days WHERE day = %s", (day,)).fetchone()
+    processes = processes_for(pool, points=known[0] if known else 0)
+    total = Suspicions()
+    for found in mapped(suspicions_of, pool.lake.contents(ANONYMIZED, str(day)), processes=processes):
+        total.add(found)
+    count = total.by_type.total()
+    with pool.transaction() as connection:
+        connection.execute("UPDATE days SET privacy_violations = %s WHERE day = %s", (count, day))
+    return Violations(
+        day=day,
+        count=count,
+        points=total.points,
+        by_type=dict(total.by_type),
+        where=tuple(total.where[:EXAMPLES]),
+    )

@@ -1,0 +1,134 @@
+"""Anonymizing points, some thousand at a time: rows in, rows without persons and secrets out. Pure."""
+
+from collections import Counter
+from datetime import date
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from flywheel.pool.anonymization.tenants import tenant_hash
+from flywheel.pool.anonymization.text import Anonymizer, Place
+from flywheel.pool.digests import Digest, texts_of
+from flywheel.pool.files import LakeFile, lake_file
+from flywheel.pool.lake import PARTITION
+from flywheel.pool.rows import arrow_schema, column_text, points_in
+from flywheel.pool.schemas import POINT_COLUMNS
+from flywheel.records import decode_point
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Wire = dict[str, Any]
+decode = msgspec.json.Decoder().decode
+encode = msgspec.json.Encoder().encode
+
+# Never touched (SPEC section 4): what statistics and strata are kept by. Every other string is looked into.
+KEPT = frozenset({"id", "timestamp", "tenantId"})
+KEPT_WITHIN = {"task": ("type", "complexity"), "routing": ("selectedAgentId", "strategy")}
+NOTHING: tuple[str, ...] = ()
+
+
+class AnonymizationJob(Struct, frozen=True, kw_only=True):
+    """A file of a day's validated points, and the secret of the tenant hash."""
+
+    day: date
+    content: bytes
+    salt: bytes
+
+
+class Anonymized(Struct, frozen=True, kw_only=True):
+    """What became of a job: its points in a file, how many were ``changed``, and values by type that were replaced."""
+
+    file: LakeFile
+    digest: Digest
+    changed: int
+    replaced: Counter[str]
+
+
+class Columns:
+    """The columns that anonymizing changes, as they grow."""
+
+    def __init__(self) -> None:
+        self.tenant_id: list[str] = []
+        self.task_id: list[str] = []
+        self.source: list[str | None] = []
+        self.payload: list[bytes] = []
+
+    def add(self, point: Wire) -> None:
+        """One more row."""
+        task = point["task"]
+        self.tenant_id.append(point["tenantId"])
+        self.task_id.append(column_text(task["id"]))
+        self.source.append(None if task["source"] is None else column_text(task["source"]))
+        self.payload.append(encode(point))
+
+
+def anonymize_points(job: AnonymizationJob) -> Anonymized:
+    """The points without persons and secrets; what is not replaced stays as it is, byte for byte."""
+    batch = points_in(job.content, day=job.day)
+    columns = Columns()
+    replaced: Counter[str] = Counter()
+    changed = 0
+    for payload in texts_of(batch.column("payload")):
+        point = decode(payload)
+        anonymizer = Anonymizer()
+        anonymize(point, anonymizer=anonymizer, salt=job.salt)
+        columns.add(point)
+        if anonymizer.replaced:
+            decode_point(columns.payload[-1])  # it still is a point
+            replaced.update(anonymizer.replaced)
+            changed += 1
+    clean = with_columns(batch, columns)
+    digest = Digest()
+    digest.add_batch(clean)
+    return Anonymized(file=lake_file([clean], key=PARTITION), digest=digest, changed=changed, replaced=replaced)
+
+
+def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes) -> None:
+    """Hash the point's tenant and look into every string, in place. Its id stays: it is a digest.
+
+    A data point has no field for a user id; a routing decision's is not carried into it.
+    """
+    tenant = hashed(point["tenantId"], salt)
+    places: list[Place] = []
+    for name, part in point.items():
+        if isinstance(part, str):
+            if name not in KEPT:
+                places.append((point, name, part))
+        elif isinstance(part, dict | list):
+            strings_in(part, places, kept=KEPT_WITHIN.get(name, NOTHING))
+    anonymizer.replace(places)
+    point["tenantId"] = tenant
+    for feedback in point["feedback"]:
+        if feedback.get("tenantId") is not None:
+            feedback["tenantId"] = tenant
+
+
+def strings_in(value: dict[str, Any] | list[Any], places: list[Place], *, kept: tuple[str, ...] = NOTHING) -> None:
+    """Add every string within a value to the places; ``kept`` names keys of the outermost dictionary to leave out."""
+    items: Any = value.items() if type(value) is dict else enumerate(value)
+    for key, item in items:
+        kind = type(item)
+        if kind is str:
+            if key not in kept:
+                places.append((value, key, item))
+        elif kind is dict or kind is list:
+            strings_in(item, places)
+
+
+def with_columns(batch: "pa.RecordBatch", columns: Columns) -> "pa.RecordBatch":
+    """The batch with the columns that anonymizing changes."""
+    import pyarrow as pa
+
+    changed = {name: pa.array(values, pa.string()) for name, values in vars(columns).items()}
+    return pa.record_batch(
+        [changed.get(name, batch.column(name)) for name in batch.schema.names], schema=arrow_schema(POINT_COLUMNS)
+    )
+
+
+@lru_cache(maxsize=10_000)
+def hashed(tenant_id: str, salt: bytes) -> str:
+    """The tenant's hash; a day has few tenants."""
+    return tenant_hash(tenant_id, salt=salt)
