@@ -36,15 +36,25 @@ NOW = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 DAY = NOW.date()
 AGENTS, TYPES = 12, ("research", "design", "planning", "tool-calling")
 SENTENCES = (
-    "The invoice {0} of order {1} was paid twice, and the customer at mail{0}@example.org asks for {1} euros back.",
-    "Look into /home/user{0}/projects/shop/src/cart_{1}.py: the total is wrong when the coupon {0} is used.",
+    "The invoice {0} of order {1} was paid twice, and the customer asks for {1} euros back before the month ends.",
+    "Look into the module of the cart: the total is wrong when the coupon {0} is used together with voucher {1}.",
     "Between step {0} and step {1} the tool returned an empty list, so the plan has to be made again from the start.",
     "A table of {0} rows and {1} columns was read; its third column holds dates, and seven of them are missing.",
 )
+PERSONAL = (
+    "Their address is mail{0}@example.org, they say.",
+    "It lies in /home/user{0}/projects/shop/src/cart_{1}.py, line {1}.",
+)
+
+
+def text_of(number: int, turn: int) -> str:
+    """Eight sentences, and one more with an address or a path in it."""
+    sentences = [SENTENCES[(number + turn + i) % 4].format(number + i, turn) for i in range(8)]
+    return " ".join([*sentences, PERSONAL[(number + turn) % 2].format(number, turn)])
 
 
 def logs_of(number: int) -> tuple[records.RoutingDecision, records.Execution, records.Evaluation]:
-    """The three logs of one task, with text that holds an address here and there."""
+    """The three logs of one task, five texts of about 900 characters, an e-mail address or a path in each."""
     task, agent, at = f"task-{number}", f"agent-{number % AGENTS}", NOW - timedelta(milliseconds=number * 3)
     roles: tuple[Literal["system", "user", "assistant", "tool"], ...] = (
         "system",
@@ -53,12 +63,7 @@ def logs_of(number: int) -> tuple[records.RoutingDecision, records.Execution, re
         "tool",
         "assistant",
     )
-    turns = tuple(
-        records.Message(
-            role=role, content=" ".join(SENTENCES[(number + turn + i) % 4].format(number + i, turn) for i in range(8))
-        )
-        for turn, role in enumerate(roles)
-    )
+    turns = tuple(records.Message(role=role, content=text_of(number, turn)) for turn, role in enumerate(roles))
     routing = records.RoutingDecision(
         timestamp=at,
         tenant_id="acme",

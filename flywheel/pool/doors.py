@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from flywheel.pool.headers import FIRST_DAY
-from flywheel.pool.raw import RawLine
+from flywheel.pool.parts import RawLine
 from flywheel.records import Log, decode_log
 
 # How msgspec words what SPEC calls complete and bounds; every other fault is one of types.

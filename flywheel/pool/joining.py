@@ -11,13 +11,16 @@ What is decided here, and where lines go:
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from hashlib import blake2b
-from typing import Literal, TypeVar
+from operator import attrgetter
+from struct import Struct as Layout
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 
 from flywheel.pool.doors import Unreadable, open_line
-from flywheel.pool.raw import RawLine
+from flywheel.pool.parts import RawLine
 from flywheel.records import (
     DataPoint,
     Evaluation,
@@ -37,6 +40,7 @@ from flywheel.records import (
 
 Part = TypeVar("Part", bound=Struct)
 
+SIZE = Layout(">Q")
 KINDS = {"routing": RoutingDecision, "execution": Execution, "evaluation": Evaluation}
 
 
@@ -127,10 +131,11 @@ def choose(lines: Sequence[Line]) -> tuple[dict[str, Line], list[Rejection]]:
     superseded: list[Rejection] = []
     for kind, struct in KINDS.items():
         agent = chosen["routing"].log.selected_agent_id if "routing" in chosen else None  # type: ignore[union-attr]
-        candidates = sorted(
-            (line for line in lines if isinstance(line.log, struct)),
-            key=lambda line: (getattr(line.log, "agent_id", agent) == agent, line.log.timestamp, line.content),
-        )
+        candidates = [line for line in lines if isinstance(line.log, struct)]
+        if len(candidates) > 1:
+            candidates.sort(
+                key=lambda line: (getattr(line.log, "agent_id", agent) == agent, line.log.timestamp, line.content)
+            )
         if candidates:
             chosen[kind] = candidates.pop()
         reason = f"another {kind} log of this task took its place: of the chosen agent, or later"
@@ -186,11 +191,11 @@ def point_of(
 
 def point_id(triple: Triple) -> str:
     """Digest of tenant, task, agent and content of the three logs; feedback that comes later changes nothing."""
-    digest = blake2b(digest_size=16)
-    parts = [triple.routing.tenant_id, triple.routing.task_id, triple.routing.selected_agent_id]
-    for part in [*(text.encode() for text in parts), *(line.content for line in triple.lines[:3])]:
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()
+    names = (triple.routing.tenant_id, triple.routing.task_id, triple.routing.selected_agent_id)
+    parts = [*(name.encode() for name in names), *(line.content for line in triple.lines[:3])]
+    return blake2b(
+        b"".join([piece for part in parts for piece in (SIZE.pack(len(part)), part)]), digest_size=16
+    ).hexdigest()
 
 
 def task_of(routing: RoutingDecision) -> Task:
@@ -220,7 +225,14 @@ def routing_part(routing: RoutingDecision, *, historical: HistoricalPerformance)
 
 def part_of(log: Struct, part: type[Part]) -> Part:
     """A log without its keys, as the part of a point that has the same fields."""
-    return part(**{name: getattr(log, name) for name in part.__struct_fields__})
+    names, values = fields_of(part)
+    return part(**dict(zip(names, values(log), strict=True)))
+
+
+@cache
+def fields_of(part: type[Struct]) -> tuple[tuple[str, ...], "attrgetter[tuple[Any, ...]]"]:
+    """The names of a part's fields, and what reads them all off a log."""
+    return part.__struct_fields__, attrgetter(*part.__struct_fields__)
 
 
 def labels_of(execution: Execution, evaluation: Evaluation) -> RlLabels:

@@ -16,12 +16,12 @@ from flywheel.errors import PoolError
 from flywheel.pool.digests import Digest
 from flywheel.pool.files import LakeFile, batch_of, lake_file
 from flywheel.pool.gates import WAIVABLE_GATES, Finding, Severity, Surroundings, judge
+from flywheel.pool.history import History
 from flywheel.pool.joining import Joined, Rejection, Triple, join, point_of
 from flywheel.pool.lake import PARTITION
-from flywheel.pool.raw import RawLine, owned_lines
+from flywheel.pool.parts import RawLine, owned_lines
 from flywheel.pool.rows import Row, arrow_schema, column_text, row_of
 from flywheel.pool.schemas import POINT_COLUMNS
-from flywheel.pool.statistics import History
 
 DOOR_GATES = frozenset({"complete", "types", "bounds"})
 

@@ -39,6 +39,25 @@ class SegmentLine(Struct, frozen=True, array_like=True):
     tenant_key: bytes
 
 
+class RawLine(Struct, frozen=True, kw_only=True):
+    """One line of a day. ``task_key`` is None for a stray line, ``owner_key`` where several tenants have the task."""
+
+    payload: bytes
+    segment: str
+    log: str
+    task_id: str | None
+    task_key: bytes | None
+    owner_key: bytes | None
+
+
+class Owner(Struct, frozen=True, array_like=True):
+    """Under which tenant the lines of a task that name this tenant, or none, are joined."""
+
+    task_key: bytes
+    tenant_key: bytes
+    owner_key: bytes | None
+
+
 class SegmentJob(Struct, frozen=True, kw_only=True):
     """A segment to be sorted. ``keys`` are the day's ``keys_of`` in order, uint64; ``parts`` of the same length."""
 
@@ -67,6 +86,8 @@ class SegmentLines:
 
 encode_lines = msgspec.msgpack.Encoder().encode
 decode_lines = msgspec.msgpack.Decoder(list[SegmentLine]).decode
+encode_owners = msgspec.msgpack.Encoder().encode
+decode_owners = msgspec.msgpack.Decoder(list[Owner]).decode
 
 
 def keys_of(keys: Iterable[tuple[bytes, bytes]]) -> "np.ndarray[Any, Any]":
@@ -154,3 +175,25 @@ def lines_in(chunks: bytes) -> Iterator[SegmentLine]:
         position += LENGTH.size
         yield from decode_lines(memoryview(chunks)[position : position + size])
         position += size
+
+
+def owned_lines(chunks: bytes, owners: bytes) -> Iterator[RawLine]:
+    """The lines of a part that are the day's for sure, each with its owner."""
+    known = {(owner.task_key, owner.tenant_key): owner.owner_key for owner in decode_owners(owners)}
+    for line in lines_in(chunks):
+        if line.task_key is None:
+            yield raw_line(line, owner_key=None)
+        elif (line.task_key, line.tenant_key) in known:
+            yield raw_line(line, owner_key=known[line.task_key, line.tenant_key])
+
+
+def raw_line(line: SegmentLine, *, owner_key: bytes | None) -> RawLine:
+    """A segment's line as a day's."""
+    return RawLine(
+        payload=line.payload,
+        segment=line.segment,
+        log=line.log,
+        task_id=line.task_id,
+        task_key=line.task_key,
+        owner_key=owner_key,
+    )

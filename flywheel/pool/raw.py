@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from flywheel.errors import PoolError
 from flywheel.pool.digests import Digest
-from flywheel.pool.parts import MAX_PARTS, TASKS_A_PART, SegmentJob, SegmentLine, keys_of, lines_by_part, lines_in
+from flywheel.pool.parts import MAX_PARTS, TASKS_A_PART, Owner, SegmentJob, encode_owners, keys_of, lines_by_part
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.workers import mapped
 
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 KNOWN_LOGS = frozenset({"routing", "execution", "evaluation", "feedback"})
-
-
-class RawLine(Struct, frozen=True, kw_only=True):
-    """One line of a day. ``task_key`` is None for a stray line, ``owner_key`` where several tenants have the task."""
-
-    payload: bytes
-    segment: str
-    log: str
-    task_id: str | None
-    task_key: bytes | None
-    owner_key: bytes | None
 
 
 class RawDay(Struct, frozen=True, kw_only=True):
@@ -49,14 +38,6 @@ class DaySegment(Struct, frozen=True):
     name: str
     holds_strays: bool
     written_at: datetime
-
-
-class Owner(Struct, frozen=True, array_like=True):
-    """Under which tenant the lines of a task that name this tenant, or none, are joined."""
-
-    task_key: bytes
-    tenant_key: bytes
-    owner_key: bytes | None
 
 
 class DayPlan(Struct, frozen=True, kw_only=True):
@@ -80,16 +61,13 @@ class RawCount(Struct):
     digest: Digest = msgspec.field(default_factory=Digest)
 
 
-encode_owners = msgspec.msgpack.Encoder().encode
-decode_owners = msgspec.msgpack.Decoder(list[Owner]).decode
-
-
 def plan_day(pool: BenchmarkPool, day: date, *, tasks_a_part: int = TASKS_A_PART) -> DayPlan:
     """What the ledger knows about a day; a day it does not know has no lines."""
     with pool.transaction() as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         row = connection.execute(
-            "SELECT (SELECT revision FROM days WHERE day = %(day)s), count(DISTINCT task_key) FROM tasks WHERE day = %(day)s",
+            "SELECT (SELECT revision FROM days WHERE day = %(day)s), count(DISTINCT task_key) FROM tasks"
+            " WHERE day = %(day)s",
             {"day": day},
         ).fetchone()
         assert row is not None
@@ -157,28 +135,6 @@ def segment_jobs(pool: BenchmarkPool, plan: DayPlan) -> Iterator[SegmentJob]:
             keys=plan.keys,
             parts=plan.parts,
         )
-
-
-def owned_lines(chunks: bytes, owners: bytes) -> Iterator[RawLine]:
-    """The lines of a part that are the day's for sure, each with its owner."""
-    known = {(owner.task_key, owner.tenant_key): owner.owner_key for owner in decode_owners(owners)}
-    for line in lines_in(chunks):
-        if line.task_key is None:
-            yield raw_line(line, owner_key=None)
-        elif (line.task_key, line.tenant_key) in known:
-            yield raw_line(line, owner_key=known[line.task_key, line.tenant_key])
-
-
-def raw_line(line: SegmentLine, *, owner_key: bytes | None) -> RawLine:
-    """A segment's line as a day's."""
-    return RawLine(
-        payload=line.payload,
-        segment=line.segment,
-        log=line.log,
-        task_id=line.task_id,
-        task_key=line.task_key,
-        owner_key=owner_key,
-    )
 
 
 def collect_day(pool: BenchmarkPool, day: date) -> RawDay:

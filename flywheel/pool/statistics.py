@@ -1,23 +1,19 @@
 """Statistics of agents, per task type and hour, for routing, reports and the points' historical performance."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 from msgspec import Struct
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from flywheel.pool.histograms import histogram, merged, percentile
+from flywheel.pool.histograms import histogram
 from flywheel.pool.intake import points_removed
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, read_rows
 from flywheel.pool.schemas import ANONYMIZED
-from flywheel.records import HistoricalPerformance
 
-PROFILE_DAYS = 30  # what is usual is judged by the last month
-PROFILE_MIN_POINTS = 100  # fewer say little about a 99th percentile
 MEASURED_COLUMNS = ("timestamp", "agent_id", "task_type", "success", "overall_score", "latency_ms", "tokens_used")
 
 
@@ -60,18 +56,6 @@ class StatisticsReport(Struct, frozen=True, kw_only=True):
     tasks: int
     successes: int
     tasks_by_agent: dict[str, int]
-
-
-class History(Struct, frozen=True, kw_only=True):
-    """What earlier days say: each agent's record per task type, and what is usual for a task type."""
-
-    performance: dict[tuple[str, str], HistoricalPerformance]
-    latency_ms_p99: dict[str, float]
-    tokens_p99: dict[str, float]
-
-    def of(self, agent_id: str, task_type: str) -> HistoricalPerformance:
-        """The agent's record; an empty one where it has none."""
-        return self.performance.get((agent_id, task_type), HistoricalPerformance())
 
 
 def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
@@ -175,34 +159,3 @@ def agent_statistics(
         mean_latency_ms=latency_ms_sum / int(tasks) if tasks else None,
         tokens=int(tokens_sum),
     )
-
-
-def history_before(connection: Connection[Any], day: date) -> History:
-    """What the days before this one say; never the day itself, so that running it again changes nothing."""
-    performance = {
-        (agent_id, task_type): HistoricalPerformance(
-            agent_success_rate=int(successes) / int(tasks),
-            agent_avg_quality=min(quality_sum / int(tasks), 1.0),
-            agent_task_count=int(tasks),
-        )
-        for agent_id, task_type, tasks, successes, quality_sum in connection.execute(
-            "SELECT agent_id, task_type, sum(tasks), sum(successes), sum(quality_sum) FROM agent_statistics"
-            " WHERE day < %s GROUP BY agent_id, task_type",
-            (day,),
-        )
-    }
-    latencies: dict[str, list[dict[str, int]]] = defaultdict(list)
-    tokens: dict[str, list[dict[str, int]]] = defaultdict(list)
-    for task_type, latency_ms, token_counts in connection.execute(
-        "SELECT task_type, latency_ms, tokens FROM task_type_profiles WHERE day < %s AND day >= %s",
-        (day, day - timedelta(days=PROFILE_DAYS)),
-    ):
-        latencies[task_type].append(latency_ms)
-        tokens[task_type].append(token_counts)
-    return History(performance=performance, latency_ms_p99=usual(latencies), tokens_p99=usual(tokens))
-
-
-def usual(histograms: dict[str, list[dict[str, int]]]) -> dict[str, float]:
-    """The 99th percentile of each task type that has enough points."""
-    totals: Iterable[tuple[str, dict[str, int]]] = ((name, merged(parts)) for name, parts in histograms.items())
-    return {name: percentile(total, 0.99) for name, total in totals if sum(total.values()) >= PROFILE_MIN_POINTS}

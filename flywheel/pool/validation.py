@@ -13,13 +13,13 @@ from flywheel.errors import PoolError
 from flywheel.pool.digests import Digest
 from flywheel.pool.files import LakeFile
 from flywheel.pool.gates import Surroundings
+from flywheel.pool.history import History, history_before
 from flywheel.pool.judging import Judge, JudgedPart, Ledger, PartJob, Rejected, judge_part
 from flywheel.pool.parts import TASKS_A_PART, gathered, sort_segment
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import DayPlan, plan_day, segment_jobs
 from flywheel.pool.rows import arrow_schema
 from flywheel.pool.schemas import POINT_COLUMNS, VALIDATED
-from flywheel.pool.statistics import History, history_before
 from flywheel.pool.workers import mapped
 
 

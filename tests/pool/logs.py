@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from flywheel.collection.segments import write_closed_segment
-from flywheel.pool.parts import gathered, sort_segment
+from flywheel.pool.parts import RawLine, gathered, owned_lines, sort_segment
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.raw import RawLine, owned_lines, plan_day, segment_jobs
+from flywheel.pool.raw import plan_day, segment_jobs
 from flywheel.records import encode
 from flywheel.settings import Settings
 

@@ -7,7 +7,7 @@ import pytest
 from flywheel.pool.gates import Surroundings, judge
 from flywheel.pool.headers import key_of
 from flywheel.pool.joining import Triple, join
-from flywheel.pool.raw import RawLine
+from flywheel.pool.parts import RawLine
 from tests.pool.logs import NOON, Log, evaluation, execution, lines_of, routing
 
 AROUND = Surroundings(

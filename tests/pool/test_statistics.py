@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from flywheel.pool.anonymization.day import anonymize_day
 from flywheel.pool.histograms import GROWTH, histogram, merged, percentile
+from flywheel.pool.history import history_before
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.statistics import agent_statistics, history_before, refresh_statistics
+from flywheel.pool.statistics import agent_statistics, refresh_statistics
 from flywheel.pool.validation import validate_day
 from tests.pool.logs import NOON, Log, task_logs, write_segment
 

@@ -24,9 +24,14 @@ Wire = dict[str, Any]
 decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
 
-# Never touched (SPEC section 4): what statistics and strata are kept by. Every other string is looked into.
+# Never touched (SPEC section 4): what statistics and strata are kept by, and names that the pool gave itself.
+# Every other string is looked into.
 KEPT = frozenset({"id", "timestamp", "tenantId"})
-KEPT_WITHIN = {"task": ("type", "complexity"), "routing": ("selectedAgentId", "strategy")}
+KEPT_WITHIN = {
+    "task": ("type", "complexity"),
+    "routing": ("selectedAgentId", "strategy"),
+    "provenance": ("segments", "warnings", "waived"),
+}
 NOTHING: tuple[str, ...] = ()
 
 
@@ -111,9 +116,10 @@ def strings_in(value: dict[str, Any] | list[Any], places: list[Place], *, kept: 
     items: Any = value.items() if type(value) is dict else enumerate(value)
     for key, item in items:
         kind = type(item)
+        if key in kept:
+            continue
         if kind is str:
-            if key not in kept:
-                places.append((value, key, item))
+            places.append((value, key, item))
         elif kind is dict or kind is list:
             strings_in(item, places)
 

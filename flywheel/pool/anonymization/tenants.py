@@ -4,9 +4,12 @@ import os
 import secrets
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flywheel.errors import PoolError
-from flywheel.settings import Settings
+
+if TYPE_CHECKING:
+    from flywheel.settings import Settings
 
 SALT_BYTES = 32
 PRIVATE = 0o600
@@ -17,7 +20,7 @@ def tenant_hash(tenant_id: str, *, salt: bytes) -> str:
     return blake2b(tenant_id.encode(), key=blake2b(salt).digest(), digest_size=32).hexdigest()
 
 
-def salt_of(settings: Settings) -> bytes:
+def salt_of(settings: "Settings") -> bytes:
     """The secret of the tenant hash: the setting, or ``secrets/tenant_salt`` below the installation's home.
 
     Raises:
