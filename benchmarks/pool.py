@@ -10,6 +10,7 @@
 
 import argparse
 import json
+import random
 import resource
 import sys
 import tempfile
@@ -35,12 +36,8 @@ from flywheel.settings import Settings
 NOW = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 DAY = NOW.date()
 AGENTS, TYPES = 12, ("research", "design", "planning", "tool-calling")
-SENTENCES = (
-    "The invoice {0} of order {1} was paid twice, and the customer asks for {1} euros back before the month ends.",
-    "Look into the module of the cart: the total is wrong when the coupon {0} is used together with voucher {1}.",
-    "Between step {0} and step {1} the tool returned an empty list, so the plan has to be made again from the start.",
-    "A table of {0} rows and {1} columns was read; its third column holds dates, and seven of them are missing.",
-)
+DICE = random.Random(7)
+WORDS = ["".join(DICE.choices("etaoinshrdlucmfwypvbgk", k=DICE.randint(2, 10))) for _ in range(3_000)]
 PERSONAL = (
     "Their address is mail{0}@example.org, they say.",
     "It lies in /home/user{0}/projects/shop/src/cart_{1}.py, line {1}.",
@@ -48,9 +45,9 @@ PERSONAL = (
 
 
 def text_of(number: int, turn: int) -> str:
-    """Eight sentences, and one more with an address or a path in it."""
-    sentences = [SENTENCES[(number + turn + i) % 4].format(number + i, turn) for i in range(8)]
-    return " ".join([*sentences, PERSONAL[(number + turn) % 2].format(number, turn)])
+    """130 words of a vocabulary of 3,000, which zstd makes a third of, and a sentence with an address or a path."""
+    words = DICE.choices(WORDS, k=130)
+    return " ".join([*words, PERSONAL[(number + turn) % 2].format(number, turn)])
 
 
 def logs_of(number: int) -> tuple[records.RoutingDecision, records.Execution, records.Evaluation]:

@@ -1,11 +1,14 @@
 """What is too old leaves its tier, what is below it holds it, and nothing else changes."""
 
+import shutil
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
-from itertools import count
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import accumulate, count
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from flywheel.errors import PoolError
 from flywheel.pool import retention
@@ -256,3 +259,38 @@ def test_files_of_replaced_versions_go_after_a_while(filled: BenchmarkPool) -> N
 def test_an_empty_pool_has_nothing_to_remove(pool: BenchmarkPool) -> None:
     assert enforce_retention(pool, now=NOON).removed == ()
     assert list_days(pool) == ()
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ages=st.sets(st.integers(0, 800), min_size=1, max_size=3),
+    waits=st.lists(st.sampled_from([1, 6, 83, 640]), max_size=3),
+)
+def test_at_any_clock_a_point_is_where_its_age_belongs_and_nowhere_else(
+    pool: BenchmarkPool, ages: set[int], waits: list[int]
+) -> None:
+    empty(pool)
+    days = [DAY - timedelta(days=age) for age in ages]
+    for day in days:
+        at = datetime.combine(day, time(12), tzinfo=UTC)
+        write_segment(pool.settings, f"s{day}", [log for n in range(2) for log in task_logs(f"{day}-{n}", at=at)])
+    index_segments(pool, now=NOON)
+    for day in days:
+        run_day(pool, now=NOON, day=day)
+    for clock in accumulate(waits, lambda now, wait: now + timedelta(days=wait), initial=NOON):
+        enforce_retention(pool, now=clock)
+        for found in list_days(pool):
+            age = (clock.date() - found.day).days
+            expected = (2 * (age <= 7), 2 * (age <= 90), 1 * (age <= 730))
+            assert (found.hot, found.warm, found.cold) == expected, f"{found.day} is {age} days old"
+
+
+def empty(pool: BenchmarkPool) -> None:
+    for path in pool.settings.segments_dir.glob("*.segment"):
+        path.unlink()
+    for table in (VALIDATED, ANONYMIZED, WARM, COLD):
+        shutil.rmtree(pool.lake.table_url(table), ignore_errors=True)
+    with pool.transaction() as connection:
+        connection.execute(
+            "TRUNCATE segments, tasks, days, quarantine, tier_days, hot_points, agent_statistics, task_type_profiles"
+        )
