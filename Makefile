@@ -4,14 +4,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ONCE ?=
 SUMMARY ?=
+DAYS ?= 90
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench clean
+.PHONY: help run test check simulate bench clean
 
 help:
 	@echo "make run      the whole loop on real input: services, tasks, pool, training, a table; stays up until Ctrl-C"
 	@echo "              ONCE=1 leaves after the loop, SUMMARY=FILE writes its figures as JSON"
 	@echo "make test     all tests"
+	@echo "make simulate DAYS=90: days go by in the pool, by its real sensors and jobs; the counts balance every day"
 	@echo "make check    format, lint, import walls, types"
 	@echo "make bench    speed, each figure beside a named peer"
 	@echo "make clean    stop what runs; remove .flywheel (everything the loop made), .venv and caches"
@@ -26,6 +28,9 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+simulate: $(STAMP)
+	@$(BIN)/python -m scripts.simulate --days $(DAYS)
 
 bench: $(STAMP)
 	@for file in benchmarks/[a-z]*.py; do $(BIN)/python "$$file" || exit 1; done

@@ -7,6 +7,7 @@ the working directory, environment variables (``FLYWHEEL_DATABASE_URL``, nested 
 
 import os
 import tomllib
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -203,6 +204,7 @@ class Settings(BaseSettings):
     warm_days: int = Field(90, gt=0)
     cold_days: int = Field(730, gt=0)
     history_days: int = Field(7, ge=0, description="how long the lake keeps versions that were replaced")
+    simulated_now: datetime | None = Field(None, description="a moment in the place of the clock, for simulations")
     pool_processes: int = Field(0, ge=0, description="that work on a large day side by side; 0: the machine's cores")
     task_types: tuple[str, ...] = Field(
         ("code-editing", "research", "data-analysis", "design", "planning", "text-transformation", "tool-calling"),

@@ -1,6 +1,6 @@
 """What remains of old days."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 
 import dagster as dg
 
@@ -23,5 +23,5 @@ from resources.benchmark_pool import BenchmarkPoolResource
 def cold_tier(context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.MaterializeResult[None]:
     """Aggregates per day, agent, task type and tenant, kept for two years; no single task can be read back."""
     with benchmark_pool.open() as pool:
-        report = aggregate_cold(pool, date.fromisoformat(context.partition_key), now=datetime.now(UTC))
+        report = aggregate_cold(pool, date.fromisoformat(context.partition_key), now=pool.now())
     return dg.MaterializeResult(metadata={**figures(report), "dagster/row_count": report.rows})

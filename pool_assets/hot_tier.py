@@ -1,6 +1,6 @@
 """The week that people and routers ask for most."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 
 import dagster as dg
 
@@ -23,5 +23,5 @@ from resources.benchmark_pool import BenchmarkPoolResource
 def hot_tier(context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.MaterializeResult[None]:
     """Full points of the last 7 days in PostgreSQL, indexed. An older day holds nothing here."""
     with benchmark_pool.open() as pool:
-        report = place_hot(pool, date.fromisoformat(context.partition_key), now=datetime.now(UTC))
+        report = place_hot(pool, date.fromisoformat(context.partition_key), now=pool.now())
     return dg.MaterializeResult(metadata={**figures(report), "dagster/row_count": report.rows})

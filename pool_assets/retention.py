@@ -1,7 +1,5 @@
 """The job that lets what is older than its tier leave it."""
 
-from datetime import UTC, datetime
-
 import dagster as dg
 
 from flywheel.pool.retention import enforce_retention
@@ -12,7 +10,7 @@ from resources.benchmark_pool import BenchmarkPoolResource
 def remove_expired(context: dg.OpExecutionContext, benchmark_pool: BenchmarkPoolResource) -> None:
     """Empty tiers of days that are too old for them, once the next tier holds them; vacuum the lake."""
     with benchmark_pool.open() as pool:
-        report = enforce_retention(pool, now=datetime.now(UTC))
+        report = enforce_retention(pool, now=pool.now())
     for item in report.removed:
         context.log.info(f"{item.day}: {item.rows:,} rows left {item.store}")
     context.log.info(f"{len(report.removed)} removals, {report.files:,} files of replaced versions deleted")

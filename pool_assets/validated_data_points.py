@@ -1,6 +1,6 @@
 """Joined points that passed the gates, and the checks that nothing was lost on the way."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 
 import dagster as dg
 
@@ -30,7 +30,7 @@ def validated_data_points(
     """
     day = date.fromisoformat(context.partition_key)
     with benchmark_pool.open() as pool:
-        report = validate_day(pool, day, now=datetime.now(UTC))
+        report = validate_day(pool, day, now=pool.now())
     return dg.MaterializeResult(
         metadata={
             **figures(report),

@@ -1,7 +1,5 @@
 """Closed segments are indexed, and the days they touch are run through the pool."""
 
-from datetime import UTC, datetime
-
 import dagster as dg
 
 from flywheel.pool.intake import index_segments, stale_days
@@ -22,7 +20,7 @@ def new_segments(
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """Index what arrived and request a run for each day that is out of date."""
     with benchmark_pool.open() as pool:
-        report = index_segments(pool, now=datetime.now(UTC))
+        report = index_segments(pool, now=pool.now())
         stale = stale_days(pool)
     requests = []
     reasons = []

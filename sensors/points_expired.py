@@ -1,7 +1,5 @@
 """What is older than its tier leaves it."""
 
-from datetime import UTC, datetime
-
 import dagster as dg
 
 from flywheel.pool.overview import list_days
@@ -17,8 +15,8 @@ from resources.benchmark_pool import BenchmarkPoolResource
 )
 def points_expired(benchmark_pool: BenchmarkPoolResource) -> dg.RunRequest | dg.SkipReason:
     """Request a run: one an hour at most where something is too old, else one a day."""
-    now = datetime.now(UTC)
     with benchmark_pool.open() as pool:
+        now = pool.now()
         found = find_expired(pool, now=now)
         known = list_days(pool)
     if not known:

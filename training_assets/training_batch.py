@@ -1,7 +1,5 @@
 """The immutable set of points that one lineage of models is trained on."""
 
-from datetime import UTC, datetime
-
 import dagster as dg
 
 from flywheel.pool.batches import batch_overlap, make_batch
@@ -26,7 +24,7 @@ def training_batch(
     Made once: materializing it again returns the same batch, whatever the pool holds by then.
     """
     with benchmark_pool.open() as pool:
-        batch = make_batch(pool, context.partition_key, now=datetime.now(UTC))
+        batch = make_batch(pool, context.partition_key, now=pool.now())
     return dg.MaterializeResult(
         metadata={
             **figures(batch),

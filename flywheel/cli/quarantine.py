@@ -116,13 +116,11 @@ def release(load: "Callable[[], Settings]", line_id: str, note: str, as_json: bo
     Example:
       flywheel quarantine release 3f9a61c2b4d0 --note "their tool counts retries"
     """
-    from datetime import UTC
-
     from flywheel.cli.connection import pool_of
     from flywheel.pool.quarantine import release as release_lines
 
     with pool_of(load()) as opened:
-        found = release_lines(opened, line_id, note=note, now=datetime.now(UTC))
+        found = release_lines(opened, line_id, note=note, now=opened.now())
     print_lines(found, as_json=as_json)
 
 
@@ -138,13 +136,11 @@ def reject(load: "Callable[[], Settings]", line_id: str, note: str, as_json: boo
     Example:
       flywheel quarantine reject 3f9a61c2b4d0 --note "a test of theirs"
     """
-    from datetime import UTC
-
     from flywheel.cli.connection import pool_of
     from flywheel.pool.quarantine import reject as reject_lines
 
     with pool_of(load()) as opened:
-        found = reject_lines(opened, line_id, note=note, now=datetime.now(UTC))
+        found = reject_lines(opened, line_id, note=note, now=opened.now())
     print_lines(found, as_json=as_json)
 
 

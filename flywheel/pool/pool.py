@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime
 from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -82,6 +82,10 @@ class BenchmarkPool(Struct, frozen=True):
     def share(connection: "Connection[Any]", name: str) -> None:
         """Keep those who are ``exclusive`` under this name out until the transaction ends; others may share."""
         connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (lock_key(name),))
+
+    def now(self) -> datetime:
+        """What the clock says, UTC; in a simulation the moment that is simulated."""
+        return self.settings.simulated_now or datetime.now(UTC)
 
     @property
     def processes(self) -> int:

@@ -1,9 +1,7 @@
 """One day through the real assets, by real Dagster runs: from segments to tiers."""
 
-import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Self
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
@@ -53,17 +51,6 @@ def run_day(instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
     from definitions import defs
 
     return defs.resolve_job_def("pool_day").execute_in_process(partition_key=DAY, instance=instance)
-
-
-def now_plus(*, days: int) -> type[datetime]:
-    """A clock that is some days ahead."""
-
-    class Ahead(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> Self:
-            return cls.fromtimestamp(time.time(), tz) + timedelta(days=days)
-
-    return Ahead
 
 
 def warm_rows(pool: BenchmarkPool) -> list[dict[str, object]]:
@@ -143,11 +130,11 @@ def test_a_day_that_grows_old_leaves_the_hot_tier_by_itself(
 
     run_day(instance)
     assert tick() == f"retention {datetime.now(UTC):%Y-%m-%d}"  # for the lake's old versions
-    for module in ("sensors.points_expired", "pool_assets.retention"):
-        monkeypatch.setattr(f"{module}.datetime", now_plus(days=7))
-    assert tick() == f"retention {now_plus(days=7).now(UTC):%Y-%m-%d %H}"
+    in_a_week = datetime.now(UTC) + timedelta(days=7)
+    monkeypatch.setenv("FLYWHEEL_SIMULATED_NOW", in_a_week.isoformat())
+    assert tick() == f"retention {in_a_week:%Y-%m-%d %H}"
     assert defs.resolve_job_def("pool_retention").execute_in_process(instance=instance).success
-    assert tick() == f"retention {now_plus(days=7).now(UTC):%Y-%m-%d}"
+    assert tick() == f"retention {in_a_week:%Y-%m-%d}"
     with pool.transaction() as connection:
         assert connection.execute("SELECT count(*) FROM hot_points").fetchone() == (0,)
     assert len(warm_rows(pool)) == 3
