@@ -58,6 +58,7 @@ class Lake:
 
         predicate = f"{key} = '{partition}'" if self.exists(table) else None
         try:
+            keep_private(self.url)
             write_deltalake(
                 self.table_url(table),
                 rows,
@@ -145,6 +146,12 @@ class Lake:
 
     def _unreadable(self, table: str, error: Exception) -> PoolError:
         return PoolError(f"lake table {table} at {self.url} cannot be read: {first_line(error)}")
+
+
+def keep_private(url: str) -> None:
+    """Make the lake's folder for its owner alone, unless it is there: files know neither tenants nor grants."""
+    if "://" not in url:
+        Path(url).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def first_line(error: Exception) -> str:

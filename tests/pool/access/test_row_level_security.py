@@ -504,8 +504,9 @@ def test_a_statement_prepared_by_the_service_is_bound_too(filled: BenchmarkPool,
         make_login(filled, grant.principal, by="asker", now=datetime.now(UTC))
     query = "SELECT DISTINCT agent_id FROM hot_points ORDER BY agent_id"
     for _ in range(2):
-        views = {TENANTS: filled, **{(tenant,): as_principal(filled, grants[tenant]) for tenant in TENANTS}}
-        for expected, view in views.items():
+        bound = [((tenant,), as_principal(filled, grants[tenant])) for tenant in TENANTS]
+        views: list[tuple[tuple[str, ...], BenchmarkPool]] = [(TENANTS, filled), *bound]
+        for expected, view in views:
             with view.transaction() as connection:
                 rows = [name for (name,) in connection.execute(query, prepare=True)]
             assert rows == [f"agent-of-{tenant}" for tenant in expected]
