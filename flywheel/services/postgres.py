@@ -41,13 +41,13 @@ class EmbeddedPostgres:
         PostgresServer._lock = InterProcessLock(self.data.with_name(f".{self.data.name}.lock"))
         try:
             self._server = get_server(self.data, cleanup_mode=None)
-        except (SubprocessError, OSError) as error:
+            url = url_with(str(self._server.get_uri()), driver="")
+            name_users_in_log(url)
+        except (SubprocessError, OSError, psycopg.Error) as error:
             raise ServiceError(
                 f"PostgreSQL did not start on {self.data}: {error}. Its log is {self.data / 'log'}; "
                 f"a full disk and a folder its user may not enter are the usual causes."
             ) from error
-        url = url_with(str(self._server.get_uri()), driver="")
-        name_users_in_log(url)
         return url
 
     def check(self) -> None:
@@ -71,8 +71,10 @@ class EmbeddedPostgres:
 def name_users_in_log(url: str) -> None:
     """Have the server's log say whose each statement is: what principals read is found there."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("ALTER SYSTEM SET log_line_prefix = '%m [%p] %q%u@%d '")
-        connection.execute("SELECT pg_reload_conf()")
+        prefix = connection.execute("SHOW log_line_prefix").fetchone()
+        if prefix is not None and "%u" not in prefix[0]:
+            connection.execute("ALTER SYSTEM SET log_line_prefix = '%m [%p] %q%u@%d '")
+            connection.execute("SELECT pg_reload_conf()")
 
 
 def ensure_databases(url: str) -> None:

@@ -15,7 +15,7 @@ from flywheel.errors import AccessError
 from flywheel.pool.access.audit import record
 from flywheel.pool.access.decisions import Fields, Grant, Role, check_principal, needs_approval, standing
 from flywheel.pool.access.principals import service_of
-from flywheel.pool.access.roles import end_sessions, may_manage_roles, role_of, sync_role
+from flywheel.pool.access.roles import end_sessions, may_manage_roles, rights_needed, role_of, sync_role
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.headers import key_of
 from flywheel.pool.pool import BenchmarkPool
@@ -151,9 +151,9 @@ def revoke(pool: BenchmarkPool, grant_id: int, *, by: str, reason: str, now: dat
             (now, by, reason, grant_id),
         )
         revoked = locked(connection, grant_id)
-    sync(pool, revoked.principal, now=now)
     with service_of(pool).transaction() as connection:
         end_sessions(connection, revoked.principal)
+    sync(pool, revoked.principal, now=now)
     return revoked
 
 
@@ -185,7 +185,7 @@ def sync(pool: BenchmarkPool, principal: str, *, now: datetime) -> None:
 
     Rows are held by the grants themselves: without this a membership shows nothing, and a new grant waits for a login.
     """
-    with service_of(pool).exclusive("access") as connection:
+    with rights_needed(principal), service_of(pool).exclusive("access") as connection:
         if may_manage_roles(connection):
             sync_role(connection, principal, grants_in_force(connection, principal, now=now))
 

@@ -8,7 +8,7 @@ from flywheel.errors import AccessError
 from flywheel.pool.access.audit import record
 from flywheel.pool.access.grants import grants_in_force
 from flywheel.pool.access.principals import service_of
-from flywheel.pool.access.roles import ensure_role, set_password, sync_role
+from flywheel.pool.access.roles import ensure_role, rights_needed, set_password, sync_role
 from flywheel.pool.access.weaknesses import weaknesses
 from flywheel.pool.pool import BenchmarkPool
 
@@ -34,7 +34,7 @@ def make_login(pool: BenchmarkPool, principal: str, *, by: str, now: datetime, n
         AccessError: it has no grant in force, this user may not make roles, or no grant would bind the role.
         DatabaseError: PostgreSQL cannot be used.
     """
-    with service_of(pool).exclusive("access") as connection:
+    with rights_needed(principal), service_of(pool).exclusive("access") as connection:
         grants = grants_in_force(connection, principal, now=now)
         if not grants:
             raise AccessError(f"{principal} has no grant in force; `flywheel access request {principal} ROLE` asks")

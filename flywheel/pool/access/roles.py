@@ -1,7 +1,8 @@
 """The PostgreSQL roles of principals, kept in line with their grants."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
@@ -22,6 +23,23 @@ class RoleState(Struct, frozen=True, kw_only=True):
 
     can_login: bool
     managed: bool
+
+
+@contextmanager
+def rights_needed(principal: str) -> Iterator[None]:
+    """Say what the service's user lacks, where PostgreSQL refuses it something about the principal's role.
+
+    Raises:
+        AccessError: it was refused.
+    """
+    try:
+        yield
+    except InsufficientPrivilege as error:
+        raise AccessError(
+            f"the role {principal} could not be brought in line with its grants, which are entered and hold: "
+            f"{error.diag.message_primary}. The service's database user needs CREATEROLE, ADMIN OPTION on "
+            f"{', '.join(GROUPS.values())}, and the database as its own"
+        ) from error
 
 
 def may_manage_roles(connection: Connection[Any]) -> bool:

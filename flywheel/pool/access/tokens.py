@@ -13,7 +13,7 @@ from flywheel.pool.access.audit import record
 from flywheel.pool.access.decisions import Grant, standing
 from flywheel.pool.access.grants import grant_of, grants_in_force
 from flywheel.pool.access.principals import service_of
-from flywheel.pool.access.roles import ensure_role, sync_role
+from flywheel.pool.access.roles import ensure_role, rights_needed, sync_role
 from flywheel.pool.anonymization.tenants import salt_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.settings import Settings
@@ -55,7 +55,7 @@ def issue_token(pool: BenchmarkPool, grant_id: int, *, by: str, now: datetime) -
     longest = now + timedelta(days=pool.settings.access.token_days)
     expires_at = min(longest, grant.expires_at or longest)
     digest = token_digest(token, settings=pool.settings)
-    with service_of(pool).exclusive("access") as connection:
+    with rights_needed(grant.principal), service_of(pool).exclusive("access") as connection:
         ensure_role(connection, grant.principal)
         sync_role(connection, grant.principal, grants_in_force(connection, grant.principal, now=now))
         connection.execute(

@@ -2,6 +2,9 @@
 
 import os
 import stat
+import subprocess
+import sys
+import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from flywheel.database import downgrade, upgrade
+from flywheel.database import downgrade, upgrade, url_with
 from flywheel.errors import AccessError
 from flywheel.pool.access.audit import AuditEntry, list_audit
 from flywheel.pool.access.decisions import GROUPS, Grant
@@ -24,6 +27,7 @@ from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.quarantine import list_quarantine
 from flywheel.pool.validation import validate_day
+from flywheel.services.postgres import EmbeddedPostgres
 from flywheel.settings import Settings
 from tests.pool.access.conftest import POINTS, Connected, Granted, hashed, new_name
 from tests.pool.logs import NOON, task_logs, write_segment
@@ -237,6 +241,23 @@ def test_a_service_that_is_no_superuser_says_what_it_cannot_log(service: Benchma
                 session.execute("SELECT 1")
 
 
+def test_a_service_without_the_rights_for_roles_says_which_and_grants_hold_all_the_same(
+    filled: BenchmarkPool, service: BenchmarkPool
+) -> None:
+    grant = request_grant(filled, principal=new_name(), role="analyst", tenants=["acme"], **TERMS)
+    make_login(filled, grant.principal, by="bob", now=NOW)
+    with filled.transaction() as connection:
+        role = sql.Identifier(str(service.engine.url.username))
+        connection.execute(sql.SQL("REVOKE ADMIN OPTION FOR flywheel_arbiter FROM {}").format(role))
+        connection.execute(sql.SQL("REVOKE ADMIN OPTION FOR flywheel_analyst FROM {}").format(role))
+    with service, psycopg.connect(filled.settings.database_url, user=grant.principal, autocommit=True) as session:
+        with pytest.raises(AccessError, match="needs CREATEROLE, ADMIN OPTION on"):
+            request_grant(service, principal=grant.principal, role="arbiter", **TERMS)
+        with pytest.raises(AccessError, match="could not be ended, everything else is done"):
+            revoke(service, grant.id, by="bob", reason="", now=NOW)
+        assert session.execute("SELECT count(*) FROM hot_points").fetchone() == (0,)
+
+
 def test_a_read_is_narrowed_bound_and_audited_before_it_is_given_out(filled: BenchmarkPool, granted: Granted) -> None:
     grant = granted("analyst", tenants=["acme"], since=NOON + timedelta(hours=1))
     issue_token(filled, grant.id, by="bob", now=NOW)
@@ -397,3 +418,25 @@ def test_going_down_takes_rights_back_and_leaves_roles_that_others_use(
         assert connection.execute(secured).fetchone() == (0,)
     upgrade(database_url)
     assert settings.database_url == database_url
+
+
+def test_databases_of_one_server_share_the_roles_and_the_last_one_drops_them() -> None:
+    with tempfile.TemporaryDirectory(prefix="flywheel-test-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        server = EmbeddedPostgres(Path(folder) / "data")
+        url = server.start()
+        try:
+            with psycopg.connect(url, autocommit=True) as connection:
+                names = ("one", "two", "three")
+                for name in names:
+                    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+                urls = [url_with(url, driver="", database=name) for name in names]
+                migrate = "import sys; from flywheel.database import upgrade; upgrade(sys.argv[1])"
+                started = [subprocess.Popen([sys.executable, "-c", migrate, each]) for each in urls]
+                assert [process.wait() for process in started] == [0, 0, 0]
+                for left, each in ((5, urls[0]), (5, urls[1]), (0, urls[2])):
+                    downgrade(each, "0007_erasures")
+                    roles = "SELECT count(*) FROM pg_roles WHERE rolname = ANY (%s)"
+                    assert connection.execute(roles, (list(GROUPS.values()),)).fetchone() == (left,)
+        finally:
+            server.stop()
