@@ -8,12 +8,15 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from flywheel.pool.access.audit import AuditEntry, list_audit
 from flywheel.pool.access.decisions import Grant, Role
 from flywheel.pool.access.grants import approve, request_grant
 from flywheel.pool.access.logins import make_login
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
+from flywheel.pool.filters import PointFilter
 from flywheel.pool.headers import key_of
 from flywheel.pool.pool import BenchmarkPool
 from tests.pool.logs import NOON
@@ -24,6 +27,8 @@ Connected = Callable[..., Session]
 TENANTS = ("acme", "globex")
 POINTS = 3  # of each tenant, an hour apart, from NOON on
 DAY = NOON.date()
+NOW = datetime.now(UTC)
+TERMS: dict[str, Any] = {"by": "bob", "reason": "a test", "now": NOW}
 
 
 def hashed(pool: BenchmarkPool, tenant: str) -> str:
@@ -33,6 +38,27 @@ def hashed(pool: BenchmarkPool, tenant: str) -> str:
 def new_name() -> str:
     """A principal of this test alone: roles are the whole server's."""
     return f"p_{uuid.uuid4().hex[:12]}"
+
+
+def count(session: Session, table: str) -> int:
+    row = session.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def ids(session: Session) -> set[str]:
+    return {name for (name,) in session.execute("SELECT id FROM hot_points")}
+
+
+def entries(pool: BenchmarkPool, grant: Grant) -> list[AuditEntry]:
+    """What the audit holds about a grant, oldest first."""
+    return [entry for entry in reversed(list_audit(pool)) if entry.grant_id == grant.id]
+
+
+def hot_ids(pool: BenchmarkPool, wanted: PointFilter) -> list[str]:
+    """Ids of hot points; asks PostgreSQL for everything, whatever is wanted."""
+    with pool.transaction() as connection:
+        return [name for (name,) in connection.execute("SELECT id FROM hot_points ORDER BY id")]
 
 
 @pytest.fixture
@@ -102,3 +128,9 @@ def connected(filled: BenchmarkPool) -> Iterator[Connected]:
             return stack.enter_context(psycopg.connect(url, autocommit=True))
 
         yield connect
+
+
+@pytest.fixture
+def analyst(granted: Granted, connected: Connected) -> Session:
+    """A session of an analyst for one of the two tenants."""
+    return connected(granted("analyst", tenants=["acme"]))
