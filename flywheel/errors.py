@@ -59,3 +59,7 @@ class ServiceAnswerError(ServiceError):
 
 class HeldOutTaskError(FlywheelError):
     """Raised before a task that is not for training is routed. Held-out and validation tasks only measure models."""
+
+
+class AccessError(FlywheelError):
+    """Raised when a grant does not cover what was asked, or cannot be made. The message names grant and limit."""

@@ -158,6 +158,18 @@ class TrainerSettings(Section):
     launch_arguments: tuple[str, ...] = Field((), description="passed to accelerate launch, for FSDP or several nodes")
 
 
+class AccessSettings(Section):
+    """What a grant of access needs before it is in force. An approver is neither who asked nor who is given it."""
+
+    approval_for_roles: tuple[Literal["rl-trainer", "analyst", "arbiter", "reviewer", "admin"], ...] = Field(
+        ("reviewer", "admin"), description="grants of these roles wait for approval"
+    )
+    approval_for_fields: tuple[Literal["all", "anonymized"], ...] = Field(
+        ("all",), description="so do grants of these fields, whatever the role"
+    )
+    token_days: int = Field(90, gt=0, description="how long a token is good, where its grant does not end earlier")
+
+
 class PortSettings(Section):
     """Where the services listen, on this machine."""
 
@@ -218,6 +230,7 @@ class Settings(BaseSettings):
     grpo: GrpoSettings = GrpoSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     trainer: TrainerSettings = TrainerSettings()
+    access: AccessSettings = AccessSettings()
     ports: PortSettings = PortSettings()
 
     @classmethod

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.access import access
 from flywheel.cli.agents import agents
 from flywheel.cli.errors import Commands
 from flywheel.cli.ingest import ingest
@@ -57,5 +58,5 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
     return load
 
 
-for command in (up, down, status, quickstart, ingest, pool, quarantine, agents, models, tasks):
+for command in (up, down, status, quickstart, ingest, pool, quarantine, access, agents, models, tasks):
     main.add_command(command)

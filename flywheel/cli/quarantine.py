@@ -1,5 +1,6 @@
 """``flywheel quarantine``: people decide about lines that failed a gate."""
 
+import getpass
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -10,6 +11,7 @@ import click
 from flywheel.cli.output import print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
+    from flywheel.pool.pool import BenchmarkPool
     from flywheel.pool.quarantine import QuarantinedLine, State
     from flywheel.settings import Settings
 
@@ -62,6 +64,7 @@ def list_lines(
     chosen = None if state == "all" else cast("State", state)
     with pool_of(load()) as opened:
         found = list_quarantine(opened, day=day.date() if day else None, state=chosen, gate=gate, limit=limit)
+        audited(opened, "quarantine.read", found)
     print_lines(found, as_json=as_json)
 
 
@@ -81,6 +84,7 @@ def show(load: "Callable[[], Settings]", line_id: str, as_json: bool) -> None:
 
     with pool_of(load()) as opened:
         line, *others = quarantined(opened, line_id)
+        audited(opened, "quarantine.read", [line, *others])
     if as_json:
         print_json([line, *others])
         return
@@ -121,6 +125,7 @@ def release(load: "Callable[[], Settings]", line_id: str, note: str, as_json: bo
 
     with pool_of(load()) as opened:
         found = release_lines(opened, line_id, note=note, now=opened.now())
+        audited(opened, "quarantine.decide", found)
     print_lines(found, as_json=as_json)
 
 
@@ -141,6 +146,7 @@ def reject(load: "Callable[[], Settings]", line_id: str, note: str, as_json: boo
 
     with pool_of(load()) as opened:
         found = reject_lines(opened, line_id, note=note, now=opened.now())
+        audited(opened, "quarantine.decide", found)
     print_lines(found, as_json=as_json)
 
 
@@ -161,6 +167,14 @@ def gates(as_json: bool) -> None:
         print_json([dict(zip(("gate", "demands", "severity", "waivable"), row, strict=True)) for row in rows])
     else:
         print_table(columns, rows)
+
+
+def audited(opened: "BenchmarkPool", action: str, found: "Sequence[QuarantinedLine]") -> None:
+    """Enter into the audit that this machine's user is about to see lines as they arrived."""
+    from flywheel.pool.access.audit import record
+
+    ids = [line.id for line in found]
+    record(opened, action, principal=getpass.getuser(), asked={"lines": ids}, rows=len(found))
 
 
 def print_lines(found: "Sequence[QuarantinedLine]", *, as_json: bool) -> None:

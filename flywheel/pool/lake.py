@@ -5,6 +5,7 @@ Object stores take their credentials from the environment, as ``deltalake`` docu
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -59,6 +60,7 @@ class Lake:
         described = Schema.from_arrow(schema)
         try:
             if not self.exists(table):
+                keep_private(self.url)
                 DeltaTable.create(self.table_url(table), described, mode="ignore", partition_by=[key])
                 return
             delta = self._open(table)
@@ -226,6 +228,12 @@ class Lake:
 
     def _unreadable(self, table: str, error: Exception) -> PoolError:
         return PoolError(f"lake table {table} at {self.url} cannot be read: {first_line(error)}")
+
+
+def keep_private(url: str) -> None:
+    """Make the lake's folder for its owner alone, unless it is there: files know neither tenants nor grants."""
+    if "://" not in url:
+        Path(url).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def first_line(error: Exception) -> str:

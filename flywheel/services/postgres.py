@@ -41,12 +41,14 @@ class EmbeddedPostgres:
         PostgresServer._lock = InterProcessLock(self.data.with_name(f".{self.data.name}.lock"))
         try:
             self._server = get_server(self.data, cleanup_mode=None)
-        except (SubprocessError, OSError) as error:
+            url = url_with(str(self._server.get_uri()), driver="")
+            name_users_in_log(url)
+        except (SubprocessError, OSError, psycopg.Error) as error:
             raise ServiceError(
                 f"PostgreSQL did not start on {self.data}: {error}. Its log is {self.data / 'log'}; "
                 f"a full disk and a folder its user may not enter are the usual causes."
             ) from error
-        return url_with(str(self._server.get_uri()), driver="")
+        return url
 
     def check(self) -> None:
         """Make sure that the server still runs.
@@ -66,8 +68,19 @@ class EmbeddedPostgres:
             self._server = None
 
 
+def name_users_in_log(url: str) -> None:
+    """Have the server's log say whose each statement is: what principals read is found there."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        prefix = connection.execute("SHOW log_line_prefix").fetchone()
+        if prefix is not None and "%u" not in prefix[0]:
+            connection.execute("ALTER SYSTEM SET log_line_prefix = '%m [%p] %q%u@%d '")
+            connection.execute("SELECT pg_reload_conf()")
+
+
 def ensure_databases(url: str) -> None:
-    """Create the databases of ours, Dagster and MLflow on this server where they are missing.
+    """Create the databases of ours, Dagster and MLflow on this server where they are missing, and close them.
+
+    PostgreSQL lets every user of a server into every database; into ours come those who are let in by name.
 
     Raises:
         ServiceError: the server cannot be reached or refuses.
@@ -78,5 +91,15 @@ def ensure_databases(url: str) -> None:
             for name in DATABASES:
                 if name not in present:
                     connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+                if is_open_to_all(connection, name):
+                    connection.execute(
+                        sql.SQL("REVOKE CONNECT ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name))
+                    )
     except psycopg.Error as error:
         raise ServiceError(f"the PostgreSQL server cannot be used: {error}. Check FLYWHEEL_DATABASE_URL.") from error
+
+
+def is_open_to_all(connection: "psycopg.Connection[Any]", name: str) -> bool:
+    """Whether every user of the server may connect to this database."""
+    row = connection.execute("SELECT has_database_privilege('public', %s, 'CONNECT')", (name,)).fetchone()
+    return bool(row and row[0])
