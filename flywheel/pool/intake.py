@@ -132,9 +132,8 @@ def place_tasks(connection: Connection[Any], index: SegmentIndex, *, segment_id:
     with connection.cursor().copy("COPY arriving FROM STDIN") as copy:
         for (task_key, tenant_key), seen in index.tasks.items():
             copy.write_row((task_key, tenant_key, seen.first_at, seen.routed))
-    connection.execute(MERGE_TASKS, (segment_id,))
-    connection.execute(PLACE_TASKS)
-    connection.execute(MOVE_TASKS)
+    connection.execute(PLACE_TASKS, {"segment": segment_id})
+    connection.execute(STORE_TASKS)
     changed = {day for (day,) in connection.execute(CHANGED_DAYS)}
     connection.execute("DROP TABLE arriving, placed")
     return changed
@@ -154,42 +153,44 @@ ARRIVING = """
 CREATE TEMPORARY TABLE arriving (task_key bytea, tenant_key bytea, first_at timestamptz, routed boolean) ON COMMIT DROP
 """
 
-MERGE_TASKS = """
-INSERT INTO tasks (task_key, tenant_key, first_at, routed, segments)
-SELECT task_key, tenant_key, first_at, routed, ARRAY[%s::integer] FROM arriving
-ON CONFLICT (task_key, tenant_key) DO UPDATE SET
-    first_at = least(tasks.first_at, excluded.first_at),
-    routed = tasks.routed OR excluded.routed,
-    segments = tasks.segments || excluded.segments
-"""
-
 PLACE_TASKS = """
 CREATE TEMPORARY TABLE placed ON COMMIT DROP AS
 WITH known AS (SELECT * FROM tasks WHERE task_key IN (SELECT task_key FROM arriving)),
+merged AS (
+    SELECT task_key, tenant_key, arriving.first_at IS NOT NULL AS arrived,
+        least(known.first_at, arriving.first_at) AS first_at,
+        coalesce(known.routed, false) OR coalesce(arriving.routed, false) AS routed,
+        known.day AS old_day, known.owner_key AS old_owner_key,
+        CASE WHEN arriving.first_at IS NULL THEN known.segments ELSE known.segments || %(segment)s::integer END
+            AS segments
+    FROM arriving FULL JOIN known USING (task_key, tenant_key)
+),
 claims AS (
     SELECT task_key, count(*) AS tenants, (array_agg(tenant_key))[1] AS tenant_key
-    FROM known WHERE tenant_key <> '' AND routed GROUP BY task_key
+    FROM merged WHERE tenant_key <> '' AND routed GROUP BY task_key
 ),
 owned AS (
-    SELECT known.task_key, known.tenant_key, known.first_at,
-        known.day AS old_day, known.owner_key AS old_owner_key,
+    SELECT merged.*,
         CASE
-            WHEN known.tenant_key <> '' OR claims.tenants IS NULL THEN known.tenant_key
+            WHEN merged.tenant_key <> '' OR claims.tenants IS NULL THEN merged.tenant_key
             WHEN claims.tenants = 1 THEN claims.tenant_key
         END AS owner_key
-    FROM known LEFT JOIN claims USING (task_key)
+    FROM merged LEFT JOIN claims USING (task_key)
 )
 SELECT *, (min(first_at) OVER (PARTITION BY task_key, owner_key) AT TIME ZONE 'UTC')::date AS day FROM owned
 """
 
-MOVE_TASKS = """
-UPDATE tasks SET day = placed.day, owner_key = placed.owner_key FROM placed
-WHERE tasks.task_key = placed.task_key AND tasks.tenant_key = placed.tenant_key
-    AND (tasks.day, tasks.owner_key) IS DISTINCT FROM (placed.day, placed.owner_key)
+STORE_TASKS = """
+INSERT INTO tasks (task_key, tenant_key, first_at, routed, owner_key, day, segments)
+SELECT task_key, tenant_key, first_at, routed, owner_key, day, segments FROM placed
+WHERE arrived OR (old_day, old_owner_key) IS DISTINCT FROM (day, owner_key)
+ON CONFLICT (task_key, tenant_key) DO UPDATE SET
+    first_at = excluded.first_at, routed = excluded.routed, owner_key = excluded.owner_key, day = excluded.day,
+    segments = excluded.segments
 """
 
 CHANGED_DAYS = """
-SELECT day FROM placed JOIN arriving USING (task_key, tenant_key)
+SELECT day FROM placed WHERE arrived
 UNION
 SELECT unnest(array_remove(ARRAY[old_day, day], NULL)) FROM placed
 WHERE old_day IS NOT NULL AND (old_day, old_owner_key) IS DISTINCT FROM (day, owner_key)
