@@ -42,11 +42,13 @@ def passes_luhn(text: str, start: int, end: int) -> bool:
 
 def is_ip_address(text: str, start: int, end: int) -> bool:
     """Whether the match is an IPv4 or IPv6 address, not a longer version number."""
+    if not stands_alone(text, start, end):
+        return False
     try:
         ipaddress.ip_address(text[start:end])
     except ValueError:
         return False
-    return stands_alone(text, start, end)
+    return True
 
 
 def stands_alone(text: str, start: int, end: int) -> bool:

@@ -103,10 +103,10 @@ def test_a_second_pass_changes_nothing(text: str) -> None:
 
 
 def test_hostile_texts_take_linear_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     for hostile in ("/a" * 50_000, "1 " * 50_000, "a@" * 50_000, "1." * 50_000, "-----BEGIN PRIVATE KEY-----" * 2_000):
         Anonymizer().text(hostile)
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_a_violation_names_the_place_and_not_the_value() -> None:
