@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.halts import halts, lift
 from flywheel.cli.output import print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
@@ -22,7 +23,12 @@ def pool() -> None:
       flywheel pool batches --json
       flywheel pool retention --dry-run
       flywheel pool statistics smollm2-few-shot
+      flywheel pool halts
     """
+
+
+for command in (halts, lift):
+    pool.add_command(command)
 
 
 @pool.command()
