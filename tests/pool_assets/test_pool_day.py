@@ -83,6 +83,10 @@ def test_a_day_goes_through_every_asset_and_check(pool: BenchmarkPool, instance:
         "mostly_clean": False,  # 9 of 10 lines
         "day_meets_expectations": False,
         "no_pii_left": True,
+        "volume_is_usual": True,
+        "quality_did_not_drop": True,
+        "tool_adoption_did_not_drop": True,
+        "reward_did_not_drift": True,
     }
     assert pool_counts(pool) == {
         "lines": 10,
