@@ -6,9 +6,10 @@ import dagster as dg
 
 from flywheel.pool.schemas import AGGREGATE_COLUMNS
 from flywheel.pool.tiers import aggregate_cold
+from flywheel.pool.trends import tier_size, tier_trend
 from pool_assets.anonymized_data_points import anonymized_data_points
 from pool_assets.partitions import days
-from pool_assets.presentation import OWNERS, TABULAR, column_schema, figures
+from pool_assets.presentation import OWNERS, TABULAR, column_schema, day_chart, figures
 from resources.benchmark_pool import BenchmarkPoolResource
 
 
@@ -22,6 +23,16 @@ from resources.benchmark_pool import BenchmarkPoolResource
 )
 def cold_tier(context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.MaterializeResult[None]:
     """Aggregates per day, agent, task type and tenant, kept for two years; no single task can be read back."""
+    day, now = date.fromisoformat(context.partition_key), datetime.now(UTC)
     with benchmark_pool.open() as pool:
-        report = aggregate_cold(pool, date.fromisoformat(context.partition_key), now=datetime.now(UTC))
-    return dg.MaterializeResult(metadata={**figures(report), "dagster/row_count": report.rows})
+        report = aggregate_cold(pool, day, now=now)
+        size, trend = tier_size(pool, "cold"), tier_trend(pool, "cold", day)
+    return dg.MaterializeResult(
+        metadata={
+            **figures(report),
+            **figures(size),
+            "dagster/row_count": report.rows,
+            "rows_trend": day_chart(trend, title="rows of the tier by day"),
+        },
+        data_version=dg.DataVersion(report.digest),
+    )

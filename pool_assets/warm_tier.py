@@ -6,9 +6,10 @@ import dagster as dg
 
 from flywheel.pool.schemas import POINT_COLUMNS
 from flywheel.pool.tiers import place_warm
+from flywheel.pool.trends import batch_outlook, tier_size, tier_trend
 from pool_assets.anonymized_data_points import anonymized_data_points
 from pool_assets.partitions import days
-from pool_assets.presentation import OWNERS, TABULAR, column_schema, figures
+from pool_assets.presentation import OWNERS, TABULAR, column_schema, day_chart, figures, outlook_figures
 from resources.benchmark_pool import BenchmarkPoolResource
 
 
@@ -22,6 +23,18 @@ from resources.benchmark_pool import BenchmarkPoolResource
 )
 def warm_tier(context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.MaterializeResult[None]:
     """Full points of the last 90 days in the lake, the main source of training batches."""
+    day, now = date.fromisoformat(context.partition_key), datetime.now(UTC)
     with benchmark_pool.open() as pool:
-        report = place_warm(pool, date.fromisoformat(context.partition_key), now=datetime.now(UTC))
-    return dg.MaterializeResult(metadata={**figures(report), "dagster/row_count": report.rows})
+        report = place_warm(pool, day, now=now)
+        size, trend = tier_size(pool, "warm"), tier_trend(pool, "warm", day)
+        outlook = batch_outlook(pool, now=now)
+    return dg.MaterializeResult(
+        metadata={
+            **figures(report),
+            **figures(size),
+            **outlook_figures(outlook),
+            "dagster/row_count": report.rows,
+            "rows_trend": day_chart(trend, title="rows of the tier by day"),
+        },
+        data_version=dg.DataVersion(report.digest),
+    )
