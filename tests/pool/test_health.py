@@ -1,5 +1,6 @@
 """Every alert calls at its limit and not just below, in the unit of its setting."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -192,11 +193,12 @@ def drifts(stream: np.ndarray) -> np.ndarray:
 def test_steady_rewards_raise_few_false_alarms_and_a_real_shift_is_found(rewards_of: str) -> None:
     """At 0.27 % of 20,000 blocks 54 ± 7 false alarms are expected; skewed and two-valued rewards raise a few more."""
     chance = np.random.default_rng(20260302)
-    draw = {
+    draws: dict[str, Callable[[int], np.ndarray]] = {
         "bell": lambda size: chance.normal(0.7, 0.15, size),
         "skewed": lambda size: chance.beta(8, 1, size),
         "two-valued": lambda size: (chance.random(size) < 0.9) * 0.95,
-    }[rewards_of]
+    }
+    draw = draws[rewards_of]
     false_alarms = np.mean(np.concatenate([drifts(draw(51_000)) for _ in range(20)]))
     assert 0.0015 < false_alarms < 0.005
     deviation = float(np.std(draw(10_000)))
