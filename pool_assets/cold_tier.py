@@ -4,12 +4,12 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from flywheel.pool.lake_readings import tier_history
 from flywheel.pool.schemas import AGGREGATE_COLUMNS
 from flywheel.pool.tiers import aggregate_cold
-from flywheel.pool.trends import tier_size, tier_trend
 from pool_assets.anonymized_data_points import anonymized_data_points
 from pool_assets.partitions import days
-from pool_assets.presentation import OWNERS, TABULAR, column_schema, day_chart, figures
+from pool_assets.presentation import OWNERS, TABULAR, column_schema, figures, history_figures
 from resources.benchmark_pool import BenchmarkPoolResource
 
 
@@ -26,13 +26,12 @@ def cold_tier(context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolRe
     day, now = date.fromisoformat(context.partition_key), datetime.now(UTC)
     with benchmark_pool.open() as pool:
         report = aggregate_cold(pool, day, now=now)
-        size, trend = tier_size(pool, "cold"), tier_trend(pool, "cold", day)
+        history = tier_history(pool, "cold", day)
     return dg.MaterializeResult(
         metadata={
             **figures(report),
-            **figures(size),
+            **history_figures(history),
             "dagster/row_count": report.rows,
-            "rows_trend": day_chart(trend, title="rows of the tier by day"),
         },
         data_version=dg.DataVersion(report.digest),
     )

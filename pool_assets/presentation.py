@@ -10,6 +10,7 @@ import dagster as dg
 import msgspec
 from msgspec import Struct
 
+from flywheel.pool.lake_readings import TierHistory
 from flywheel.pool.trends import Outlook, PhaseOutlook
 from flywheel.reports.rendering import png
 
@@ -76,17 +77,17 @@ def bar_chart(counts: Mapping[str, float], *, title: str, share: bool = False) -
     return markdown_image(figure, alternative=title)
 
 
-def day_chart(counts: Mapping[date, float], *, title: str) -> dg.MarkdownMetadataValue:
-    """Counts by day as bars; the newest day is the one looked at."""
+def day_chart(counts: Mapping[date, float], *, title: str, decimals: int = 0) -> dg.MarkdownMetadataValue:
+    """Counts or amounts by day as bars; the newest day is the one looked at."""
     figure, axes = canvas(title)
     if not any(counts.values()):
         return nothing_yet(figure, axes, title)
     days = sorted(counts)
     colors = [COLORS[0] if day == days[-1] else FAINT for day in days]
     bars = axes.bar(days, [counts[day] for day in days], color=colors, width=0.8)
-    axes.bar_label(bars, labels=[""] * (len(days) - 1) + [f"{counts[days[-1]]:,.0f}"], padding=2)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.bar_label(bars, labels=[""] * (len(days) - 1) + [f"{counts[days[-1]]:,.{decimals}f}"], padding=2)
+    axes.yaxis.set_major_formatter(f"{{x:,.{decimals}f}}")
+    axes.yaxis.get_major_locator().set_params(integer=not decimals)
     axes.set_ylim(0, max(counts.values()) * 1.15)
     axes.set_xlim(days[-1] - timedelta(days=max(len(days), 7)), days[-1] + timedelta(days=1))
     date_axis(axes)
@@ -156,6 +157,15 @@ def outlook_figures(outlook: Outlook) -> dict[str, dg.MetadataValue[Any]]:
     }
 
 
+def history_figures(history: TierHistory) -> dict[str, dg.MetadataValue[Any]]:
+    """What a tier holds and how it grew, as metadata."""
+    return {
+        **figures(history.size),
+        "rows_trend": day_chart(history.rows, title="rows of the tier by day"),
+        "size_trend": day_chart(history.megabytes, title="MB of the tier by the day they were read", decimals=1),
+    }
+
+
 def canvas(title: str, *, height: float = 2.6) -> tuple[Any, Any]:
     """An empty figure of the width that Dagster shows, and its axes."""
     from matplotlib.figure import Figure
@@ -178,9 +188,9 @@ def date_axis(axes: Any) -> None:
     """Days as people read them, few enough to fit."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    locator = AutoDateLocator(minticks=3, maxticks=8)
+    locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def label(name: str, *, longest: int = 36) -> str:

@@ -4,12 +4,12 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from flywheel.pool.lake_readings import read_lake, tier_history
 from flywheel.pool.schemas import POINT_COLUMNS
 from flywheel.pool.tiers import place_warm
-from flywheel.pool.trends import batch_outlook, tier_size, tier_trend
 from pool_assets.anonymized_data_points import anonymized_data_points
 from pool_assets.partitions import days
-from pool_assets.presentation import OWNERS, TABULAR, column_schema, day_chart, figures, outlook_figures
+from pool_assets.presentation import OWNERS, TABULAR, column_schema, figures, history_figures, outlook_figures
 from resources.benchmark_pool import BenchmarkPoolResource
 
 
@@ -26,15 +26,14 @@ def warm_tier(context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolRe
     day, now = date.fromisoformat(context.partition_key), datetime.now(UTC)
     with benchmark_pool.open() as pool:
         report = place_warm(pool, day, now=now)
-        size, trend = tier_size(pool, "warm"), tier_trend(pool, "warm", day)
-        outlook = batch_outlook(pool, now=now)
+        outlook = read_lake(pool, now=now).outlook
+        history = tier_history(pool, "warm", day)
     return dg.MaterializeResult(
         metadata={
             **figures(report),
-            **figures(size),
+            **history_figures(history),
             **outlook_figures(outlook),
             "dagster/row_count": report.rows,
-            "rows_trend": day_chart(trend, title="rows of the tier by day"),
         },
         data_version=dg.DataVersion(report.digest),
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.alerts import alerts
 from flywheel.cli.halts import halts, lift
 from flywheel.cli.output import print_json, print_mapping, print_table
 
@@ -23,11 +24,12 @@ def pool() -> None:
       flywheel pool batches --json
       flywheel pool retention --dry-run
       flywheel pool statistics smollm2-few-shot
+      flywheel pool alerts
       flywheel pool halts
     """
 
 
-for command in (halts, lift):
+for command in (alerts, halts, lift):
     pool.add_command(command)
 
 

@@ -137,6 +137,7 @@ SELECT blocks.task_type, sum(tasks), sum(reward_sum), sum(reward_square_sum)
 FROM unnest(%(types)s::text[], %(hours)s::timestamptz[]) AS blocks (task_type, block_hour)
 JOIN agent_statistics ON agent_statistics.task_type = blocks.task_type
     AND hour < block_hour AND hour >= block_hour - %(past)s AND reward_sum IS NOT NULL
+WHERE hour >= %(first)s
 GROUP BY blocks.task_type
 """
 
@@ -144,15 +145,13 @@ GROUP BY blocks.task_type
 def rewards(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> tuple[Rewards, ...]:
     """Each task type's newest whole block in the hot tier, with the ``baseline_days`` before its first hour."""
     blocks = connection.execute(BLOCKS, {"today": utc_day(now), "now": now, "size": limits.drift_points}).fetchall()
+    hours = [full_hour(block[3]) for block in blocks]
+    past = timedelta(days=limits.baseline_days)
+    first = min(hours, default=now) - past
     earlier = {
         task_type: (int(tasks), total, squares)
         for task_type, tasks, total, squares in connection.execute(
-            EARLIER,
-            {
-                "types": [block[0] for block in blocks],
-                "hours": [full_hour(block[3]) for block in blocks],
-                "past": timedelta(days=limits.baseline_days),
-            },
+            EARLIER, {"types": [block[0] for block in blocks], "hours": hours, "past": past, "first": first}
         )
     }
     return tuple(

@@ -19,18 +19,17 @@ from flywheel.pool.alerts import readings
 from flywheel.pool.gates import GATES, WARNING_GATES
 from flywheel.pool.health import ALARMS, judge_health
 from flywheel.pool.intake import STALE_DAYS
+from flywheel.pool.lake_readings import LakeReading, last_reading, read_lake
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.quarantine import State
-from flywheel.pool.schemas import COLD, WARM
 from flywheel.pool.tiers import Tier
-from flywheel.pool.trends import Outlook, batch_outlook, lake_bytes
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 Labels = tuple[str, ...]
 
-LAKE_READING_AGE = timedelta(minutes=5)  # the lake is read again after this: its files and their log take longer
+LAKE_READING_AGE = timedelta(minutes=15)  # the lake is asked again where nobody did for so long
 RECENT = timedelta(hours=24)
 
 
@@ -43,14 +42,6 @@ class Measure(Struct, frozen=True, kw_only=True):
     labels: Labels = ()
     always: tuple[Labels, ...] = ()
     kind: Literal["gauge", "counter"] = "gauge"
-
-
-class LakeReading(Struct, frozen=True, kw_only=True):
-    """What only the lake knows, and when it was asked."""
-
-    read_at: datetime
-    tier_bytes: dict[str, int]
-    outlook: Outlook
 
 
 TIERS: tuple[Labels, ...] = tuple((tier,) for tier in get_args(Tier))
@@ -208,8 +199,9 @@ class Snapshot:
 def render_metrics(pool: BenchmarkPool, *, now: datetime | None = None) -> bytes:
     """The metrics as ``prometheus_client.CONTENT_TYPE_LATEST``.
 
-    What PostgreSQL knows is of one moment. What only the lake knows is at most five minutes old; where the lake cannot
-    be read these samples are absent and ``flywheel_pool_lake_readable`` is 0.
+    What PostgreSQL knows is of one moment. What only the lake knows was read when the warm tier last changed, or is
+    read now if that is 15 minutes ago; where it cannot be, these samples are absent and ``flywheel_pool_lake_readable``
+    is 0.
 
     Raises:
         DatabaseError: PostgreSQL cannot be used.
@@ -228,7 +220,8 @@ def families(pool: BenchmarkPool, *, now: datetime) -> Iterator["Metric"]:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         yield from (measured(connection, measure, now=now) for measure in MEASURES)
         yield active_alerts(pool, connection, now=now)
-    yield from of_the_lake(pool, now=now)
+        reading = last_reading(connection)
+    yield from of_the_lake(pool, reading, now=now)
     yield family(
         "flywheel_pool_reading_seconds", "How long it took to read all this.", {(): time.perf_counter() - began}
     )
@@ -250,14 +243,17 @@ def active_alerts(pool: BenchmarkPool, connection: Connection[Any], *, now: date
     return family("flywheel_pool_alerts_active", "Alerts that are active.", samples, labels=("alert", "severity"))
 
 
-def of_the_lake(pool: BenchmarkPool, *, now: datetime) -> Iterator["Metric"]:
-    """What only the lake knows, or that it cannot be read."""
-    try:
-        reading = lake_reading(pool, now=now)
-    except PoolError:
-        yield family("flywheel_pool_lake_readable", "Whether the lake can be read.", {(): 0.0})
+def of_the_lake(pool: BenchmarkPool, reading: LakeReading | None, *, now: datetime) -> Iterator["Metric"]:
+    """What only the lake knows, asked anew where the last reading is old; or that it cannot be read."""
+    if reading is None or now - reading.read_at >= LAKE_READING_AGE:
+        try:
+            reading = read_lake(pool, now=now)
+        except PoolError:
+            reading = None
+    readable: dict[Labels, float] = {(): float(reading is not None)}
+    yield family("flywheel_pool_lake_readable", "Whether the lake could be read when it was last asked.", readable)
+    if reading is None:
         return
-    yield family("flywheel_pool_lake_readable", "Whether the lake can be read.", {(): 1.0})
     yield family(
         "flywheel_pool_lake_read_timestamp_seconds",
         "When the lake was read for the samples of its files and of the next batch.",
@@ -282,31 +278,6 @@ def of_the_lake(pool: BenchmarkPool, *, now: datetime) -> Iterator["Metric"]:
         {(phase.phase,): inf if phase.days is None else 86_400 * phase.days for phase in phases},
         labels=("phase",),
     )
-
-
-LAKE_READINGS: dict[tuple[str, str], LakeReading] = {}
-"""The last reading of each pool of this process, by the URLs of its database and its lake."""
-
-
-def lake_reading(pool: BenchmarkPool, *, now: datetime) -> LakeReading:
-    """What only the lake knows, at most ``LAKE_READING_AGE`` old.
-
-    Raises:
-        PoolError: it is not, and the lake cannot be read.
-    """
-    key = (str(pool.engine.url), pool.lake.url)
-    known = LAKE_READINGS.get(key)
-    if known is not None and timedelta(0) <= now - known.read_at < LAKE_READING_AGE:
-        return known
-    with pool.transaction() as connection:
-        row = connection.execute("SELECT pg_total_relation_size('hot_points')").fetchone()
-    assert row is not None
-    LAKE_READINGS[key] = LakeReading(
-        read_at=now,
-        tier_bytes={"hot": int(row[0]), "warm": lake_bytes(pool, WARM), "cold": lake_bytes(pool, COLD)},
-        outlook=batch_outlook(pool, now=now),
-    )
-    return LAKE_READINGS[key]
 
 
 def family(

@@ -214,6 +214,14 @@ halts = Table(
 )
 Index("uq_halts_open_day", halts.c.day, unique=True, postgresql_where=text("lifted_at IS NULL"))
 
+lake_readings = Table(
+    "lake_readings",
+    metadata,
+    Column("day", Date, primary_key=True, comment="the UTC day on which the lake was asked"),
+    Column("read_at", Instant, nullable=False),
+    Column("reading", JSONB, nullable=False, comment="the day's last LakeReading, whole"),
+)
+
 erasures = Table(
     "erasures",
     metadata,

@@ -68,3 +68,16 @@ def test_logs_are_taken_while_the_pool_is_halted_and_the_halt_is_said(
 
 def test_status_and_training_say_that_the_pool_is_halted(flywheel: Invoke, settings: Settings) -> None:
     assert "the pool is halted by 2026-03-02" in flywheel("pool", "status").output
+
+
+def test_alerts_and_their_rules_are_listed(flywheel: Invoke, settings: Settings) -> None:
+    (alert,) = json.loads(flywheel("pool", "alerts", "--json").output)
+    assert (alert["name"], alert["severity"]) == ("privacy", "critical")
+    assert "the pool is halted by 2026-03-02" in flywheel("pool", "alerts").output
+    rules = json.loads(flywheel("pool", "alerts", "--rules", "--json").output)
+    assert {"name": "volume", "limit": "fewer than 10 points in the last full hour"}.items() <= rules[0].items()
+    assert "relative" in flywheel("pool", "alerts", "--rules").output
+
+
+def test_a_pool_that_is_well_says_so(flywheel: Invoke) -> None:
+    assert flywheel("pool", "alerts").output == "collection is well: no alert is active\n"

@@ -1,7 +1,6 @@
 """What Prometheus reads is what the ledger says."""
 
-from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from math import inf
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from flywheel.pool.anonymization.day import anonymize_day
 from flywheel.pool.halts import halt_on_violations
 from flywheel.pool.health import ALARMS
 from flywheel.pool.intake import index_segments
-from flywheel.pool.metrics import LAKE_READINGS, render_metrics
+from flywheel.pool.lake_readings import read_lake, size_trend
+from flywheel.pool.metrics import render_metrics
 from flywheel.pool.overview import pool_counts
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.quarantine import list_quarantine, reject
@@ -26,12 +26,6 @@ from tests.pool.logs import NOON, task_logs, write_segment
 DAY = date(2026, 3, 2)
 LATER = NOON + timedelta(hours=6)
 COUNTERS = {"flywheel_pool_batches", "flywheel_pool_halts"}
-
-
-@pytest.fixture(autouse=True)
-def fresh_readings() -> Iterator[None]:
-    yield
-    LAKE_READINGS.clear()
 
 
 def fill(pool: BenchmarkPool, *, agent: str = "agent-a") -> None:
@@ -48,8 +42,8 @@ def fill(pool: BenchmarkPool, *, agent: str = "agent-a") -> None:
     refresh_statistics(pool, DAY)
 
 
-def parsed(pool: BenchmarkPool) -> dict[str, Metric]:
-    text = render_metrics(pool, now=LATER).decode()
+def parsed(pool: BenchmarkPool, *, now: datetime = LATER) -> dict[str, Metric]:
+    text = render_metrics(pool, now=now).decode()
     return {metric.name: metric for metric in text_string_to_metric_families(text)}
 
 
@@ -133,3 +127,17 @@ def test_a_lake_that_cannot_be_read_is_said_and_hides_nothing_else(pool: Benchma
 def test_an_agent_with_an_odd_name_is_read_back(pool: BenchmarkPool) -> None:
     fill(pool, agent='an "odd"\\agent\nof two lines')
     assert ('an "odd"\\agent\nof two lines', "tool-calling") in values(parsed(pool)["flywheel_pool_agent_tasks"])
+
+
+def test_the_lake_is_asked_when_its_last_reading_is_old(pool: BenchmarkPool) -> None:
+    def read_at(now: datetime) -> float:
+        return values(parsed(pool, now=now)["flywheel_pool_lake_read_timestamp_seconds"])[()]
+
+    fill(pool)
+    read_lake(pool, now=LATER)
+    assert read_at(LATER + timedelta(minutes=14)) == LATER.timestamp()
+    again = LATER + timedelta(minutes=15)
+    assert read_at(again) == again.timestamp()
+    assert read_at(again + timedelta(minutes=1)) == again.timestamp()
+    megabytes = size_trend(pool, "warm", DAY)
+    assert megabytes == {DAY: tier_size(pool, "warm").tier_bytes / 1e6}
