@@ -82,7 +82,8 @@ def failures(connection: Connection[Any], limits: HealthSettings, *, now: dateti
     ).fetchone()
     assert row is not None
     points, failed, since = row
-    return Failures(judged=int(points) + int(failed), failed=int(failed), since=since or start)
+    first = start if since is None else since.astimezone(UTC)
+    return Failures(judged=int(points) + int(failed), failed=int(failed), since=first)
 
 
 def privacy_violations(connection: Connection[Any]) -> tuple[int, datetime | None]:
@@ -92,7 +93,7 @@ def privacy_violations(connection: Connection[Any]) -> tuple[int, datetime | Non
         " WHERE privacy_violations > 0 AND points_removed_at IS NULL"
     ).fetchone()
     assert row is not None
-    return int(row[0]), row[1]
+    return int(row[0]), None if row[1] is None else row[1].astimezone(UTC)
 
 
 def courses(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> tuple[Course, Course]:
@@ -157,7 +158,7 @@ def rewards(connection: Connection[Any], limits: HealthSettings, *, now: datetim
     return tuple(
         Rewards(
             task_type=task_type,
-            since=since,
+            since=since.astimezone(UTC),
             block=Mean(points, total),
             earlier=earlier[task_type][0],
             mean=earlier[task_type][1] / earlier[task_type][0],

@@ -6,7 +6,7 @@ person does, and what was lifted stays in the ledger.
 """
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -86,8 +86,9 @@ def list_halts(pool: BenchmarkPool) -> tuple[Halt, ...]:
 
 
 def halt_of(row: tuple[Any, ...]) -> Halt:
-    """A row of ``COLUMNS``."""
-    return Halt(**dict(zip(Halt.__struct_fields__, row, strict=True)))
+    """A row of ``COLUMNS``, its times in UTC whatever the server's zone."""
+    in_utc = (value.astimezone(UTC) if isinstance(value, datetime) else value for value in row)
+    return Halt(**dict(zip(Halt.__struct_fields__, in_utc, strict=True)))
 
 
 def halted_because(halts: Sequence[Halt]) -> str:

@@ -129,3 +129,14 @@ def test_a_moment_of_the_past_is_judged_as_it_was(pool: BenchmarkPool) -> None:
     worse = date(2026, 3, 5)
     assert "quality_drop" in found(pool, datetime.combine(worse, NOON.timetz()) + DAY / 2)
     assert "quality_drop" not in found(pool, datetime.combine(worse, NOON.timetz()) - DAY / 2)
+
+
+def test_a_server_in_another_zone_changes_nothing(pool: BenchmarkPool) -> None:
+    fill(pool, 130)
+    fill(pool, 9, at=NOON + DAY)
+    halt_on_violations(pool, NOON.date(), now=NOON)
+    limits = pool.settings.health
+    with pool.transaction() as connection:
+        here = readings(connection, limits, now=NOON + DAY + timedelta(hours=2))
+        connection.execute("SET LOCAL TIME ZONE 'Asia/Kathmandu'")
+        assert readings(connection, limits, now=NOON + DAY + timedelta(hours=2)) == here

@@ -6,7 +6,7 @@ import pytest
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.day import anonymize_day
 from flywheel.pool.batches import make_batch, missing, readiness
-from flywheel.pool.halts import halt_on_violations, halted_because, lift, list_halts, open_halts
+from flywheel.pool.halts import halt_on_violations, halted_because, lift, list_halts, open_halts, read_open_halts
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema
@@ -116,3 +116,11 @@ def test_nobody_lifts_a_halt_without_a_name_and_a_reason(pool: BenchmarkPool, by
 def test_what_does_not_halt_the_pool_cannot_be_lifted(pool: BenchmarkPool) -> None:
     with pytest.raises(PoolError, match="2026-03-02 does not halt the pool"):
         lift(pool, DAY, by="Ann", note="seen", now=LATER)
+
+
+def test_the_hour_of_a_halt_is_in_utc_wherever_the_server_is(pool: BenchmarkPool) -> None:
+    prepare(pool)
+    halt_on_violations(pool, DAY, now=LATER)
+    with pool.transaction() as connection:
+        connection.execute("SET LOCAL TIME ZONE 'Asia/Kathmandu'")
+        assert "since 2026-03-03 12:00 UTC" in halted_because(read_open_halts(connection))
