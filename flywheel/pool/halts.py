@@ -87,7 +87,7 @@ def list_halts(pool: BenchmarkPool) -> tuple[Halt, ...]:
 
 def halt_of(row: tuple[Any, ...]) -> Halt:
     """A row of ``COLUMNS``, its times in UTC whatever the server's zone."""
-    in_utc = (value.astimezone(UTC) if isinstance(value, datetime) else value for value in row)
+    in_utc: list[Any] = [value.astimezone(UTC) if isinstance(value, datetime) else value for value in row]
     return Halt(**dict(zip(Halt.__struct_fields__, in_utc, strict=True)))
 
 
