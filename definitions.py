@@ -6,6 +6,7 @@ from flywheel.settings import Settings
 from pool_assets.agent_statistics import agent_statistics
 from pool_assets.anonymized_data_points import anonymized_data_points, no_pii_left
 from pool_assets.cold_tier import cold_tier
+from pool_assets.health_checks import health_checks
 from pool_assets.hot_tier import hot_tier
 from pool_assets.raw_logs import raw_logs
 from pool_assets.retention import pool_retention
@@ -22,6 +23,7 @@ from resources.experiment_tracker import ExperimentTracker
 from resources.model_registry import ModelRegistry
 from resources.trainer import Trainer
 from sensors.candidate_approved import candidate_approved
+from sensors.collection_degraded import collection_degraded
 from sensors.new_segments import new_segments
 from sensors.points_expired import points_expired
 from sensors.run_interrupted import run_interrupted
@@ -67,11 +69,19 @@ defs = dg.Definitions(
         mostly_clean,
         day_meets_expectations,
         no_pii_left,
+        health_checks,
         batch_is_disjoint,
         better_than_baseline,
     ],
     jobs=[pool_day, training, pool_retention],
-    sensors=[new_segments, points_expired, training_batch_ready, candidate_approved, run_interrupted],
+    sensors=[
+        new_segments,
+        points_expired,
+        collection_degraded,
+        training_batch_ready,
+        candidate_approved,
+        run_interrupted,
+    ],
     resources={
         "benchmark_pool": BenchmarkPoolResource(),
         "experiment_tracker": ExperimentTracker(tracking_uri=tracking_uri),

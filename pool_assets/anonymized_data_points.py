@@ -4,7 +4,8 @@ from datetime import date
 
 import dagster as dg
 
-from flywheel.pool.anonymization.day import anonymize_day, find_violations
+from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.halts import halt_on_violations
 from flywheel.pool.schemas import POINT_COLUMNS
 from pool_assets.partitions import checked_partition, days
 from pool_assets.presentation import OWNERS, TABULAR, bar_chart, column_schema, figures
@@ -38,7 +39,10 @@ def anonymized_data_points(
 
 @dg.asset_check(asset=anonymized_data_points, blocking=True)
 def no_pii_left(context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource) -> dg.AssetCheckResult:
-    """No personal data and no secret in any string, every tenant 64 hex digits. Holds the tiers back if not."""
+    """No personal data and no secret in any string, every tenant 64 hex digits.
+
+    If not, the day's tiers are held back and the whole pool is halted until a person lifts it.
+    """
     with benchmark_pool.open() as pool:
-        violations = find_violations(pool, date.fromisoformat(checked_partition(context)))
+        violations = halt_on_violations(pool, date.fromisoformat(checked_partition(context)), now=pool.now())
     return dg.AssetCheckResult(passed=not violations.count, metadata=figures(violations))

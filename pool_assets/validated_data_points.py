@@ -6,9 +6,10 @@ import dagster as dg
 
 from flywheel.pool.expectations import expect_day
 from flywheel.pool.schemas import POINT_COLUMNS, check_rows
+from flywheel.pool.trends import gate_trend
 from flywheel.pool.validation import last_report, validate_day
 from pool_assets.partitions import checked_partition, days
-from pool_assets.presentation import OWNERS, TABULAR, bar_chart, column_schema, figures
+from pool_assets.presentation import OWNERS, TABULAR, bar_chart, column_schema, figures, share_chart
 from pool_assets.raw_logs import raw_logs
 from resources.benchmark_pool import BenchmarkPoolResource
 
@@ -31,11 +32,18 @@ def validated_data_points(
     day = date.fromisoformat(context.partition_key)
     with benchmark_pool.open() as pool:
         report = validate_day(pool, day, now=pool.now())
+        gates = gate_trend(pool, report)
+        wanted = pool.settings.batch.clean_fraction
     return dg.MaterializeResult(
         metadata={
             **figures(report),
             "dagster/row_count": report.points,
             "outcome": bar_chart(report.outcome, title="lines by outcome"),
+            "gates_passed": bar_chart(gates.passed, title="tasks that held each gate", share=True),
+            "gates_failed": bar_chart(gates.failed_tasks, title="tasks by gate that they failed"),
+            "clean_trend": share_chart(
+                {"clean": gates.clean}, title="clean fraction of the tasks judged", limit=wanted
+            ),
         },
         data_version=dg.DataVersion(report.digest),
     )

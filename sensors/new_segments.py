@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from flywheel.pool.halts import halted_because, open_halts
 from flywheel.pool.intake import index_segments, stale_days
 from flywheel.training.trigger import MAX_ATTEMPTS
 from pool_assets.partitions import days
@@ -18,8 +19,11 @@ from sensors.attempts import run_states, started_at
 def new_segments(
     context: dg.SensorEvaluationContext, benchmark_pool: BenchmarkPoolResource
 ) -> list[dg.RunRequest] | dg.SkipReason:
-    """Index what arrived and request a run for each day that is out of date."""
+    """Index what arrived and request a run for each day that is out of date; nothing while the pool is halted."""
     with benchmark_pool.open() as pool:
+        halted = halted_because(open_halts(pool))
+        if halted:
+            return dg.SkipReason(f"nothing is indexed and no day runs by itself: {halted}")
         report = index_segments(pool, now=pool.now())
         stale = stale_days(pool)
     requests = []

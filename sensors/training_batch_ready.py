@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from flywheel.pool.batches import missing, readiness
+from flywheel.pool.halts import halted_because, open_halts
 from flywheel.training.trigger import STAGES, OpenBatch, ResumeBatch, Wait, next_training
 from pool_assets.partitions import TRAINING_BATCHES, training_batches
 from resources.benchmark_pool import BenchmarkPoolResource
@@ -23,8 +24,12 @@ BATCH_KEY = dg.AssetKey("training_batch")
 def training_batch_ready(
     context: dg.SensorEvaluationContext, benchmark_pool: BenchmarkPoolResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Request a run for a new batch, or again for one whose run broke off."""
+    """Request a run for a new batch, or again for one whose run broke off; nothing while the pool is halted."""
     now = datetime.now(UTC)
+    with benchmark_pool.open() as pool:
+        halted = halted_because(open_halts(pool))
+    if halted:
+        return dg.SkipReason(f"no training starts: {halted}")
 
     def lacking() -> Sequence[str]:
         with benchmark_pool.open() as pool:

@@ -59,3 +59,9 @@ def test_what_must_not_pass_blocks(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
     blocking = {key.name for key in graph.asset_check_keys if graph.get(key).blocking}
     assert blocking >= {"nothing_lost", "rows_match_schema", "no_pii_left", "batch_is_disjoint"}
+
+
+def test_every_table_of_the_pool_has_a_column_schema(defs: dg.Definitions) -> None:
+    for spec in defs.resolve_all_asset_specs():
+        if spec.group_name == "pool" or spec.key == dg.AssetKey("training_batch"):
+            assert "dagster/column_schema" in spec.metadata, spec.key

@@ -3,8 +3,9 @@
 import dagster as dg
 
 from flywheel.pool.batches import batch_overlap, make_batch
+from flywheel.pool.schemas import BATCH_COLUMNS
 from pool_assets.partitions import checked_partition, training_batches
-from pool_assets.presentation import OWNERS, bar_chart, figures
+from pool_assets.presentation import OWNERS, bar_chart, column_schema, figures
 from pool_assets.warm_tier import warm_tier
 from resources.benchmark_pool import BenchmarkPoolResource
 
@@ -15,6 +16,7 @@ from resources.benchmark_pool import BenchmarkPoolResource
     owners=OWNERS,
     partitions_def=training_batches,
     deps=[dg.AssetDep(warm_tier, partition_mapping=dg.AllPartitionMapping())],
+    metadata={"dagster/column_schema": column_schema(BATCH_COLUMNS)},
 )
 def training_batch(
     context: dg.AssetExecutionContext, benchmark_pool: BenchmarkPoolResource

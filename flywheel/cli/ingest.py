@@ -29,7 +29,9 @@ def ingest(load: "Callable[[], Settings]", paths: tuple[str, ...], as_json: bool
     """
     from flywheel.collection import ingest as collection
 
-    report = collection.ingest(paths, load().segments_dir)
+    settings = load()
+    report = collection.ingest(paths, settings.segments_dir)
+    say_if_halted(settings)
     if as_json:
         print_json(report)
         return
@@ -37,3 +39,21 @@ def ingest(load: "Callable[[], Settings]", paths: tuple[str, ...], as_json: bool
         f"{report.lines:,} lines of {report.files:,} files taken; {report.skipped_files:,} files were known, "
         f"{report.blank_lines:,} lines blank, {report.oversized_lines:,} too long"
     )
+
+
+def say_if_halted(settings: "Settings") -> None:
+    """Say on stderr that what was taken waits, where the pool is halted. Without services nobody knows of a halt."""
+    from flywheel.cli.connection import pool_of
+    from flywheel.errors import DatabaseError, NotRunningError
+    from flywheel.pool.halts import halted_because, open_halts
+
+    try:
+        with pool_of(settings) as opened:
+            halted = halted_because(open_halts(opened))
+    except NotRunningError:
+        return
+    except DatabaseError as error:
+        click.echo(f"the lines were taken; whether the pool is halted cannot be asked: {error}", err=True)
+        return
+    if halted:
+        click.echo(f"the lines were taken and wait: {halted}", err=True)

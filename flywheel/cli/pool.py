@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.alerts import alerts
+from flywheel.cli.halts import halts, lift
 from flywheel.cli.output import print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
@@ -22,7 +24,13 @@ def pool() -> None:
       flywheel pool batches --json
       flywheel pool retention --dry-run
       flywheel pool statistics smollm2-few-shot
+      flywheel pool alerts
+      flywheel pool halts
     """
+
+
+for command in (alerts, halts, lift):
+    pool.add_command(command)
 
 
 @pool.command()
@@ -35,7 +43,6 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
     Example:
       flywheel pool status --json
     """
-    from datetime import UTC
 
     from flywheel.cli.connection import pool_of
     from flywheel.pool.batches import missing, readiness
@@ -44,7 +51,7 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
     with pool_of(load()) as opened:
         counts = pool_counts(opened)
         days = list_days(opened)
-        lacking = missing(readiness(opened, now=datetime.now(UTC)), opened.settings.batch)
+        lacking = missing(readiness(opened, now=opened.now()), opened.settings.batch)
     if as_json:
         print_json({"counts": counts, "days": days, "missingForTraining": lacking})
         return
@@ -99,13 +106,12 @@ def retention(load: "Callable[[], Settings]", dry_run: bool, as_json: bool) -> N
       flywheel pool retention --dry-run
       flywheel pool retention
     """
-    from datetime import UTC
 
     from flywheel.cli.connection import pool_of
     from flywheel.pool.retention import enforce_retention, find_expired
 
-    now = datetime.now(UTC)
     with pool_of(load()) as opened:
+        now = opened.now()
         found = find_expired(opened, now=now) if dry_run else enforce_retention(opened, now=now).removed
     if as_json:
         print_json(found)

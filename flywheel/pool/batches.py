@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 
 from flywheel.errors import PoolError
 from flywheel.pool.batch_copies import copied_points, copy_points
+from flywheel.pool.halts import halted_because, read_open_halts
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Choice, Offer, choose
@@ -56,6 +57,7 @@ class Readiness(Struct, frozen=True, kw_only=True):
     clean_fraction: float
     privacy_violations: int
     unverified_days: int
+    halted: str = ""
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -100,6 +102,7 @@ def readiness_of(connection: "Connection[Any]", choice: Choice) -> Readiness:
         clean_fraction=clean / judged if judged else 0.0,
         privacy_violations=violations,
         unverified_days=unverified,
+        halted=halted_because(read_open_halts(connection)),
     )
 
 
@@ -115,6 +118,7 @@ def phase_readiness(offers: Sequence[Offer]) -> PhaseReadiness:
 def missing(ready: Readiness, criteria: BatchSettings) -> tuple[str, ...]:
     """What a batch still lacks, a sentence with its numbers each; empty when a batch can be made."""
     lacking = [
+        *filter(None, [ready.halted]),
         *missing_for("SFT", ready.sft, criteria.sft),
         *missing_for("GRPO", ready.grpo, criteria.grpo),
     ]

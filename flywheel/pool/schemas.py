@@ -41,6 +41,14 @@ POINT_COLUMNS: dict[str, tuple[str, str]] = {
     "waived": ("list<string>", "gates it did not hold that a reviewer waived"),
     "payload": ("string", "the whole point as wire JSON"),
 }
+LINE_COLUMNS: dict[str, tuple[str, str]] = {
+    "payload": ("bytes", "one log in wire JSON, as it arrived"),
+    "segment": ("string", "the file that holds it"),
+    "log": ("string", "routing, execution, evaluation or feedback, as the line says"),
+    "task_id": ("string", "null where it cannot be read"),
+    "task_key": ("bytes", "digest of the task id; null where it cannot be read"),
+    "owner_key": ("bytes", "digest of the tenant its task is joined under; null where several claim it"),
+}
 AGGREGATE_COLUMNS: dict[str, tuple[str, str]] = {
     "day": ("date", "the partition"),
     "tenant_id": ("string", "64 hex digits"),
@@ -69,6 +77,9 @@ STATISTICS_COLUMNS: dict[str, tuple[str, str]] = {
     "quality_sum": ("double", "sum of overall scores"),
     "latency_ms_sum": ("double", "sum of milliseconds"),
     "tokens_sum": ("int64", "sum of tokens in and out"),
+    "tool_tasks": ("int64", "points with a tool call; null where counted before this was"),
+    "reward_sum": ("double", "sum of total rewards; null where counted before this was"),
+    "reward_square_sum": ("double", "sum of squared total rewards; null where counted before this was"),
 }
 
 

@@ -1,9 +1,12 @@
 """Statistics of agents, per task type and hour, for routing, reports and the points' historical performance."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from hashlib import blake2b
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from psycopg import Connection
 from psycopg.types.json import Jsonb
@@ -11,10 +14,21 @@ from psycopg.types.json import Jsonb
 from flywheel.pool.histograms import histogram
 from flywheel.pool.intake import points_removed
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.rows import Row, read_rows
+from flywheel.pool.rows import Row, read_batches
 from flywheel.pool.schemas import ANONYMIZED
 
-MEASURED_COLUMNS = ("timestamp", "agent_id", "task_type", "success", "overall_score", "latency_ms", "tokens_used")
+MEASURED_COLUMNS = (
+    "timestamp",
+    "agent_id",
+    "task_type",
+    "success",
+    "overall_score",
+    "total_reward",
+    "latency_ms",
+    "tokens_used",
+)
+# In a point's own JSON an unescaped key of this name is the execution's: within a text its quotes would be escaped.
+TOOL_CALLED = r'"toolCallCount":[1-9]'
 
 
 class Tally(Struct):
@@ -35,6 +49,21 @@ class Tally(Struct):
         self.tokens_sum += row["tokens_used"]
 
 
+class HourTally(Tally):
+    """Sums over the tasks of an hour, with what alerts compare."""
+
+    tool_tasks: int = 0
+    reward_sum: float = 0.0
+    reward_square_sum: float = 0.0
+
+    def add(self, row: Row) -> None:
+        """Count one more task; the row also says whether it ``used_tools``."""
+        super().add(row)
+        self.tool_tasks += row["used_tools"]
+        self.reward_sum += row["total_reward"]
+        self.reward_square_sum += row["total_reward"] ** 2
+
+
 class AgentStatistics(Struct, frozen=True, kw_only=True):
     """What is known of an agent. Means are None where it did no task."""
 
@@ -49,13 +78,14 @@ class AgentStatistics(Struct, frozen=True, kw_only=True):
 
 
 class StatisticsReport(Struct, frozen=True, kw_only=True):
-    """What a refresh wrote."""
+    """What the day's statistics hold. ``digest`` is of their rows."""
 
     day: date
     rows: int
     tasks: int
     successes: int
     tasks_by_agent: dict[str, int]
+    digest: str
 
 
 def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
@@ -68,12 +98,12 @@ def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
     with pool.exclusive(f"statistics:{day}") as connection:
         pool.share(connection, f"anonymization:{day}")
         if points_removed(connection, day):
-            return kept(connection, day)
+            return report_of(connection, day)
         revision = connection.execute("SELECT anonymized_revision FROM days WHERE day = %s", (day,)).fetchone()
-        tallies: dict[tuple[datetime, str, str], Tally] = defaultdict(Tally)
+        tallies: dict[tuple[datetime, str, str], HourTally] = defaultdict(HourTally)
         latencies: dict[str, list[float]] = defaultdict(list)
         tokens: dict[str, list[float]] = defaultdict(list)
-        for row in read_rows(pool, ANONYMIZED, day, columns=MEASURED_COLUMNS):
+        for row in measured_rows(pool, day):
             hour = row["timestamp"].astimezone(UTC).replace(minute=0, second=0, microsecond=0)
             tallies[hour, row["agent_id"], row["task_type"]].add(row)
             latencies[row["task_type"]].append(row["latency_ms"])
@@ -82,41 +112,52 @@ def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
         write_profiles(connection, day, latencies, tokens)
         if revision:
             connection.execute("UPDATE days SET statistics_revision = %s WHERE day = %s", (revision[0], day))
+        return report_of(connection, day)
+
+
+def measured_rows(pool: BenchmarkPool, day: date) -> Iterator[Row]:
+    """The day's anonymized points by ``MEASURED_COLUMNS``, and whether they ``used_tools``."""
+    import pyarrow.compute as pc
+
+    for batch in read_batches(pool, ANONYMIZED, day, columns=(*MEASURED_COLUMNS, "payload")):
+        used_tools = pc.match_substring_regex(batch.column("payload"), TOOL_CALLED).to_pylist()
+        for row, used in zip(batch.select(list(MEASURED_COLUMNS)).to_pylist(), used_tools, strict=True):
+            yield {**row, "used_tools": used}
+
+
+def report_of(connection: Connection[Any], day: date) -> StatisticsReport:
+    """What the table holds of the day: what was written now, or what is kept of a day whose points are gone."""
     by_agent: Counter[str] = Counter()
-    for (_, agent_id, _), tally in tallies.items():
-        by_agent[agent_id] += tally.tasks
-    return StatisticsReport(
-        day=day,
-        rows=len(tallies),
-        tasks=by_agent.total(),
-        successes=sum(tally.successes for tally in tallies.values()),
-        tasks_by_agent=dict(by_agent),
-    )
-
-
-def kept(connection: Connection[Any], day: date) -> StatisticsReport:
-    """What is known of a day whose points retention removed."""
-    rows = connection.execute(
-        "SELECT agent_id, count(*), sum(tasks), sum(successes) FROM agent_statistics WHERE day = %s GROUP BY agent_id",
+    digest = blake2b(digest_size=16)
+    rows = successes = 0
+    for agent_id, *values in connection.execute(
+        "SELECT agent_id, task_type, extract(epoch FROM hour)::bigint, tasks, successes, tokens_sum, tool_tasks,"
+        " round(quality_sum::numeric, 9)::text, round(latency_ms_sum::numeric, 6)::text,"
+        " round(reward_sum::numeric, 9)::text, round(reward_square_sum::numeric, 9)::text"
+        " FROM agent_statistics WHERE day = %s ORDER BY agent_id, task_type, hour",
         (day,),
-    ).fetchall()
+    ):
+        digest.update(repr((agent_id, *values)).encode())
+        rows += 1
+        by_agent[agent_id] += values[2]
+        successes += values[3]
     return StatisticsReport(
         day=day,
-        rows=sum(row[1] for row in rows),
-        tasks=sum(int(row[2]) for row in rows),
-        successes=sum(int(row[3]) for row in rows),
-        tasks_by_agent={row[0]: int(row[2]) for row in rows},
+        rows=rows,
+        tasks=by_agent.total(),
+        successes=successes,
+        tasks_by_agent=dict(by_agent),
+        digest=digest.hexdigest(),
     )
 
 
-def write_tallies(connection: Connection[Any], day: date, tallies: dict[tuple[datetime, str, str], Tally]) -> None:
+def write_tallies(connection: Connection[Any], day: date, tallies: dict[tuple[datetime, str, str], HourTally]) -> None:
     """Replace the day's rows of agent statistics."""
     connection.execute("DELETE FROM agent_statistics WHERE day = %s", (day,))
-    columns = "hour, agent_id, task_type, day, tasks, successes, quality_sum, latency_ms_sum, tokens_sum"
-    with connection.cursor().copy(f"COPY agent_statistics ({columns}) FROM STDIN") as copy:
+    columns = ("hour", "agent_id", "task_type", "day", *HourTally.__struct_fields__)
+    with connection.cursor().copy(f"COPY agent_statistics ({', '.join(columns)}) FROM STDIN") as copy:
         for (hour, agent_id, task_type), tally in tallies.items():
-            sums = (tally.tasks, tally.successes, tally.quality_sum, tally.latency_ms_sum, tally.tokens_sum)
-            copy.write_row((hour, agent_id, task_type, day, *sums))
+            copy.write_row((hour, agent_id, task_type, day, *msgspec.structs.astuple(tally)))
 
 
 def write_profiles(

@@ -29,6 +29,7 @@ from flywheel.database import metadata
 Instant = DateTime(timezone=True)
 SPLIT = "train, validation or held-out: a task is in one"
 RELEASED = "its batch failed: the point may be chosen for the phase again"
+UNKNOWN = "null where counted before this was"
 
 segments = Table(
     "segments",
@@ -118,6 +119,7 @@ hot_points = Table(
     Column("payload", Text, nullable=False, comment="the point's wire JSON, compressed by lz4 where the server has it"),
 )
 Index("ix_hot_points_agent_task_type_timestamp", hot_points.c.agent_id, hot_points.c.task_type, hot_points.c.timestamp)
+Index("ix_hot_points_task_type_timestamp", hot_points.c.task_type, hot_points.c.timestamp)
 
 tier_days = Table(
     "tier_days",
@@ -143,6 +145,9 @@ agent_statistics = Table(
     Column("quality_sum", Double, nullable=False),
     Column("latency_ms_sum", Double, nullable=False),
     Column("tokens_sum", BigInteger, nullable=False),
+    Column("tool_tasks", BigInteger, comment=f"tasks with a tool call; {UNKNOWN}"),
+    Column("reward_sum", Double, comment=UNKNOWN),
+    Column("reward_square_sum", Double, comment=UNKNOWN),
 )
 Index("ix_agent_statistics_agent", agent_statistics.c.agent_id, agent_statistics.c.task_type, agent_statistics.c.hour)
 Index("ix_agent_statistics_day", agent_statistics.c.day)
@@ -208,6 +213,14 @@ halts = Table(
     Column("note", Text, nullable=False, server_default=text("''")),
 )
 Index("uq_halts_open_day", halts.c.day, unique=True, postgresql_where=text("lifted_at IS NULL"))
+
+lake_readings = Table(
+    "lake_readings",
+    metadata,
+    Column("day", Date, primary_key=True, comment="the UTC day on which the lake was asked"),
+    Column("read_at", Instant, nullable=False),
+    Column("reading", JSONB, nullable=False, comment="the day's last LakeReading, whole"),
+)
 
 erasures = Table(
     "erasures",

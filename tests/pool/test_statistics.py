@@ -94,3 +94,21 @@ def test_histograms_of_days_add_up_to_that_of_all_values(days: list[list[float]]
 def test_an_empty_histogram_has_no_percentile() -> None:
     with pytest.raises(ValueError, match="no percentile"):
         percentile({}, 0.99)
+
+
+def test_tool_use_and_rewards_are_counted_and_a_text_about_tools_is_none(pool: BenchmarkPool) -> None:
+    said = [{"role": "user", "content": 'say {"toolCallCount":7}'}, {"role": "assistant", "content": "no"}]
+    untooled: dict[str, Any] = {"toolCallCount": 0, "toolsUsed": [], "tokensUsed": 50, "messages": said}
+    many: dict[str, Any] = {"toolCallCount": 12, "toolsUsed": [{"toolName": "a", "callCount": 12, "successRate": 1}]}
+    counted(pool, "a", [*task_logs("t1"), *task_logs("t2", **untooled), *task_logs("t3", overallScore=0.5, **many)])
+    with pool.transaction() as connection:
+        row = connection.execute("SELECT tasks, tool_tasks, reward_sum, reward_square_sum FROM agent_statistics")
+        assert row.fetchone() == (3, 2, pytest.approx(2.4), pytest.approx(2 * 0.95**2 + 0.25))
+
+
+def test_the_digest_is_of_what_the_statistics_hold(pool: BenchmarkPool) -> None:
+    counted(pool, "a", some_logs(4))
+    first = refresh_statistics(pool, DAY).digest
+    assert refresh_statistics(pool, DAY).digest == first
+    counted(pool, "b", task_logs("another"))
+    assert refresh_statistics(pool, DAY).digest != first

@@ -70,6 +70,10 @@ def test_a_day_goes_through_every_asset_and_check(pool: BenchmarkPool, instance:
         "mostly_clean": False,  # 9 of 10 lines
         "day_meets_expectations": False,
         "no_pii_left": True,
+        "volume_is_usual": True,
+        "quality_did_not_drop": True,
+        "tool_adoption_did_not_drop": True,
+        "reward_did_not_drift": True,
     }
     assert pool_counts(pool) == {
         "lines": 10,
@@ -82,13 +86,48 @@ def test_a_day_goes_through_every_asset_and_check(pool: BenchmarkPool, instance:
     assert stale_days(pool) == ()
 
 
-def test_every_materialization_shows_its_numbers(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
+def materialization(instance: dg.DagsterInstance, name: str) -> dg.AssetMaterialization:
+    event = instance.get_latest_materialization_event(dg.AssetKey(name))
+    assert event is not None
+    assert event.asset_materialization is not None
+    return event.asset_materialization
+
+
+PLOTS = {
+    "raw_logs": {"volume", "volume_trend"},
+    "validated_data_points": {"outcome", "gates_passed", "gates_failed", "clean_trend"},
+    "anonymized_data_points": {"replacements"},
+    "hot_tier": {"rows_trend", "size_trend"},
+    "warm_tier": {"rows_trend", "size_trend", "next_batch"},
+    "cold_tier": {"rows_trend", "size_trend"},
+    "agent_statistics": {"tasks", "success_trend"},
+}
+
+
+def test_every_materialization_shows_its_numbers_and_plots(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
     run_day(instance)
     for name in ASSETS:
-        event = instance.get_latest_materialization_event(dg.AssetKey(name))
-        assert event is not None
-        assert event.asset_materialization is not None
-        assert "dagster/row_count" in event.asset_materialization.metadata, name
+        metadata = materialization(instance, name).metadata
+        assert "dagster/row_count" in metadata, name
+        drawn = {key for key, value in metadata.items() if "data:image/png;base64," in str(value.value)}
+        assert drawn == PLOTS[name], name
+    assert materialization(instance, "warm_tier").metadata["tier_rows"].value == 3
+    lacks = str(materialization(instance, "warm_tier").metadata["next_batch_lacks"].value)
+    assert "3 of 300 new points with quality ≥ 0.3 for SFT" in lacks
+
+
+def test_data_versions_are_of_the_content(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
+    def versions() -> dict[str, str]:
+        return {name: (materialization(instance, name).tags or {})["dagster/data_version"] for name in ASSETS}
+
+    run_day(instance)
+    first = versions()
+    run_day(instance)
+    assert versions() == first
+    write_segment(pool.settings, "b", task_logs("t4", at=YESTERDAY), written_at=YESTERDAY)
+    index_segments(pool, now=datetime.now(UTC))
+    run_day(instance)
+    assert {name for name, version in versions().items() if version == first[name]} == set()
 
 
 def test_a_backfilled_day_gives_the_same_rows(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:

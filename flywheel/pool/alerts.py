@@ -1,0 +1,174 @@
+"""The readings that alerts are judged by, out of PostgreSQL alone and as the ledger stood at one moment."""
+
+from datetime import UTC, datetime, timedelta
+from math import sqrt
+from typing import Any
+
+from psycopg import Connection
+
+from flywheel.pool.halts import read_open_halts
+from flywheel.pool.health import Alert, Course, Failures, Mean, Readings, Rewards, Volume, judge_health
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.records import utc_day
+from flywheel.settings import HealthSettings
+
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+WEEK = timedelta(days=7)
+
+
+def alerts(pool: BenchmarkPool, *, now: datetime) -> tuple[Alert, ...]:
+    """Every alert that is active at this moment, in the order of ``flywheel.pool.health.ALARMS``.
+
+    Raises:
+        DatabaseError: PostgreSQL cannot be used, which is not the same as a pool that is well.
+    """
+    limits = pool.settings.health
+    with pool.transaction() as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        return judge_health(readings(connection, limits, now=now), limits)
+
+
+def readings(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> Readings:
+    """What the alerts judge. Nothing later than ``now`` is looked at, so that a moment of the past can be judged."""
+    quality, adoption = courses(connection, limits, now=now)
+    violations, since = privacy_violations(connection)
+    return Readings(
+        halts=read_open_halts(connection),
+        violations=violations,
+        violations_since=since,
+        volume=volume(connection, limits, now=now),
+        failures=failures(connection, limits, now=now),
+        quality=quality,
+        adoption=adoption,
+        rewards=rewards(connection, limits, now=now),
+    )
+
+
+def full_hour(moment: datetime) -> datetime:
+    """The start of the UTC hour that the moment is in."""
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def volume(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> Volume:
+    """Points of the last full hour that ended at least ``settle_minutes`` ago."""
+    hour = full_hour(now - timedelta(minutes=limits.settle_minutes)) - HOUR
+    row = connection.execute(
+        "SELECT coalesce(sum(tasks) FILTER (WHERE hour = %(hour)s), 0),"
+        " coalesce(sum(tasks) FILTER (WHERE hour = %(day_before)s), 0),"
+        " coalesce(sum(tasks) FILTER (WHERE hour = %(week_before)s), 0),"
+        " max(hour) FILTER (WHERE tasks > 0), (SELECT min(hour) FROM agent_statistics)"
+        " FROM agent_statistics WHERE hour BETWEEN %(week_before)s AND %(hour)s",
+        {"hour": hour, "day_before": hour - DAY, "week_before": hour - WEEK},
+    ).fetchone()
+    assert row is not None
+    points, day_before, week_before, last_hour, first_hour = row
+    return Volume(
+        hour=hour,
+        points=int(points),
+        day_before=int(day_before),
+        week_before=int(week_before) if first_hour is not None and first_hour <= hour - WEEK else None,
+        last_hour=last_hour,
+    )
+
+
+def failures(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> Failures:
+    """Tasks of the days that were validated in the window, whichever days those are."""
+    start = now - timedelta(hours=limits.window_hours)
+    row = connection.execute(
+        "SELECT coalesce(sum(points), 0), coalesce(sum((report->>'quarantined_tasks')::bigint), 0), min(validated_at)"
+        " FROM days WHERE validated_at > %s AND validated_at <= %s AND report IS NOT NULL",
+        (start, now),
+    ).fetchone()
+    assert row is not None
+    points, failed, since = row
+    first = start if since is None else since.astimezone(UTC)
+    return Failures(judged=int(points) + int(failed), failed=int(failed), since=first)
+
+
+def privacy_violations(connection: Connection[Any]) -> tuple[int, datetime | None]:
+    """Violations that the last checks found in points that are still there, and since when their days are so."""
+    row = connection.execute(
+        "SELECT coalesce(sum(privacy_violations), 0), min(coalesce(validated_at, changed_at)) FROM days"
+        " WHERE privacy_violations > 0 AND points_removed_at IS NULL"
+    ).fetchone()
+    assert row is not None
+    return int(row[0]), None if row[1] is None else row[1].astimezone(UTC)
+
+
+def courses(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> tuple[Course, Course]:
+    """Quality and tool adoption: by whole UTC days before the window, and over the window."""
+    start = full_hour(now) - timedelta(hours=limits.window_hours)
+    last_day = start.replace(hour=0)
+    rows = connection.execute(
+        "SELECT CASE WHEN hour < %(start)s THEN (hour AT TIME ZONE 'UTC')::date END AS day,"
+        " sum(tasks), sum(quality_sum), sum(tasks) FILTER (WHERE tool_tasks IS NOT NULL), sum(tool_tasks)"
+        " FROM agent_statistics WHERE hour >= %(first)s AND hour < %(now)s"
+        " AND (hour < %(last_day)s OR hour >= %(start)s) GROUP BY 1 ORDER BY 1",
+        {"start": start, "first": last_day - timedelta(days=limits.baseline_days), "last_day": last_day, "now": now},
+    ).fetchall()
+    quality = {day: Mean(int(tasks), total) for day, tasks, total, _, _ in rows}
+    adoption = {day: Mean(int(tasks or 0), float(total or 0)) for day, _, _, tasks, total in rows}
+    return course(quality, start), course(adoption, start)
+
+
+def course(means: dict[Any, Mean], since: datetime) -> Course:
+    """Means by day, the window's under None."""
+    return Course(
+        days=tuple(mean for day, mean in means.items() if day is not None),
+        window=means.get(None, Mean()),
+        since=since,
+    )
+
+
+BLOCKS = """
+SELECT types.task_type, count(*), sum(block.total_reward), min(block.timestamp)
+FROM (
+    SELECT task_type, sum(points)::bigint AS points FROM task_type_profiles WHERE day <= %(today)s GROUP BY task_type
+) AS types
+CROSS JOIN LATERAL (
+    SELECT total_reward, timestamp FROM hot_points
+    WHERE hot_points.task_type = types.task_type AND timestamp <= %(now)s
+    ORDER BY timestamp DESC, id DESC LIMIT %(size)s OFFSET types.points %% %(size)s
+) AS block
+GROUP BY types.task_type ORDER BY types.task_type
+"""
+EARLIER = """
+SELECT blocks.task_type, sum(tasks), sum(reward_sum), sum(reward_square_sum)
+FROM unnest(%(types)s::text[], %(hours)s::timestamptz[]) AS blocks (task_type, block_hour)
+JOIN agent_statistics ON agent_statistics.task_type = blocks.task_type
+    AND hour < block_hour AND hour >= block_hour - %(past)s AND reward_sum IS NOT NULL
+WHERE hour >= %(first)s
+GROUP BY blocks.task_type
+"""
+
+
+def rewards(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> tuple[Rewards, ...]:
+    """Each task type's newest whole block in the hot tier, with the ``baseline_days`` before its first hour."""
+    blocks = connection.execute(BLOCKS, {"today": utc_day(now), "now": now, "size": limits.drift_points}).fetchall()
+    hours = [full_hour(block[3]) for block in blocks]
+    past = timedelta(days=limits.baseline_days)
+    first = min(hours, default=now) - past
+    earlier = {
+        task_type: (int(tasks), total, squares)
+        for task_type, tasks, total, squares in connection.execute(
+            EARLIER, {"types": [block[0] for block in blocks], "hours": hours, "past": past, "first": first}
+        )
+    }
+    return tuple(
+        Rewards(
+            task_type=task_type,
+            since=since.astimezone(UTC),
+            block=Mean(points, total),
+            earlier=earlier[task_type][0],
+            mean=earlier[task_type][1] / earlier[task_type][0],
+            deviation=deviation(*earlier[task_type]),
+        )
+        for task_type, points, total, since in blocks
+        if task_type in earlier
+    )
+
+
+def deviation(count: int, total: float, squares: float) -> float:
+    """The standard deviation of a sample from its sums; 0 of fewer than two."""
+    return sqrt(max(squares - total * total / count, 0.0) / (count - 1)) if count > 1 else 0.0

@@ -1,0 +1,143 @@
+"""What Prometheus reads is what the ledger says."""
+
+from datetime import date, datetime, timedelta
+from math import inf
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.halts import halt_on_violations
+from flywheel.pool.health import ALARMS
+from flywheel.pool.intake import index_segments
+from flywheel.pool.lake_readings import read_lake, size_trend
+from flywheel.pool.metrics import render_metrics
+from flywheel.pool.overview import pool_counts
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.quarantine import list_quarantine, reject
+from flywheel.pool.statistics import refresh_statistics
+from flywheel.pool.tiers import aggregate_cold, place_hot, place_warm
+from flywheel.pool.trends import tier_size
+from flywheel.pool.validation import validate_day
+from tests.pool.logs import NOON, task_logs, write_segment
+
+DAY = date(2026, 3, 2)
+LATER = NOON + timedelta(hours=6)
+COUNTERS = {"flywheel_pool_batches", "flywheel_pool_halts"}
+
+
+def fill(pool: BenchmarkPool, *, agent: str = "agent-a") -> None:
+    """A day of four points, a task that fails its gate, a line that waits and one that is no JSON."""
+    logs = [log for number in range(4) for log in task_logs(f"t{number}", agent=agent, success=number > 0)]
+    broken = task_logs("t9", toolCallCount=5)
+    write_segment(pool.settings, "a", [*logs, *broken, logs[0], task_logs("alone")[0], b"not json"])
+    index_segments(pool, now=LATER)
+    validate_day(pool, DAY, now=LATER)
+    anonymize_day(pool, DAY)
+    halt_on_violations(pool, DAY, now=LATER)
+    for place in (place_hot, place_warm, aggregate_cold):
+        place(pool, DAY, now=LATER)
+    refresh_statistics(pool, DAY)
+
+
+def parsed(pool: BenchmarkPool, *, now: datetime = LATER) -> dict[str, Metric]:
+    text = render_metrics(pool, now=now).decode()
+    return {metric.name: metric for metric in text_string_to_metric_families(text)}
+
+
+def values(metric: Metric) -> dict[tuple[str, ...], float]:
+    return {tuple(sample.labels.values()): sample.value for sample in metric.samples}
+
+
+def test_the_metrics_match_the_ledger(pool: BenchmarkPool) -> None:
+    fill(pool)
+    found = {name: values(metric) for name, metric in parsed(pool).items()}
+    counts = pool_counts(pool)
+    lines = found["flywheel_pool_lines"]
+    assert lines == {
+        ("in_points",): counts["lines_in_points"],
+        ("quarantined",): counts["quarantined"],
+        ("duplicates",): counts["duplicates"],
+        ("waiting",): counts["waiting"],
+    }
+    assert (sum(lines.values()), lines["duplicates",], lines["waiting",]) == (18, 1, 1)
+    assert found["flywheel_pool_segment_lines"] == {(): 18}
+    assert found["flywheel_pool_points"] == {("hot",): 4, ("warm",): 4, ("cold",): 4}
+    assert found["flywheel_pool_tier_days"] == {("hot",): 1, ("warm",): 1, ("cold",): 1}
+    assert found["flywheel_pool_gate_failed_lines"]["consistent",] == 3
+    assert found["flywheel_pool_gate_failed_lines"]["time",] == 0
+    assert found["flywheel_pool_gate_warned_points"]["plausible",] == 1
+    assert found["flywheel_pool_quarantined_lines"] == {("pending",): 4, ("approved",): 0, ("rejected",): 0}
+    assert found["flywheel_pool_lag_seconds"] == {(): 6 * 3600}
+    assert found["flywheel_pool_stale_days"] == {(): 0}
+    assert found["flywheel_pool_agent_success_ratio"] == {("agent-a", "tool-calling"): 0.75}
+    assert found["flywheel_pool_tier_bytes"]["warm",] == tier_size(pool, "warm").tier_bytes > 0
+    assert found["flywheel_pool_batch_points_missing"]["sft",] == 296
+    assert found["flywheel_pool_next_batch_seconds"]["sft",] == pytest.approx(296 / (4 / 7) * 86_400)
+    assert found["flywheel_pool_alerts_active"] == {(alarm.name, alarm.severity): 0 for alarm in ALARMS}
+
+
+def test_a_halt_and_a_review_are_seen_at_once(pool: BenchmarkPool) -> None:
+    fill(pool, agent="ann.lee@example.org")
+    reject(pool, next(line.id for line in list_quarantine(pool) if line.task_id), note="a test", now=LATER)
+    found = {name: values(metric) for name, metric in parsed(pool).items()}
+    assert found["flywheel_pool_open_halts"] == {(): 1}
+    assert found["flywheel_pool_halts"] == {(): 1}
+    assert found["flywheel_pool_privacy_violations"] == {(): 4}
+    assert found["flywheel_pool_alerts_active"]["privacy", "critical"] == 1
+    assert found["flywheel_pool_quarantined_lines"]["rejected",] == 3
+
+
+def test_an_empty_pool_has_metrics_and_no_lag(pool: BenchmarkPool) -> None:
+    found = parsed(pool)
+    assert "flywheel_pool_lag_seconds" not in {name for name, metric in found.items() if metric.samples}
+    assert values(found["flywheel_pool_points"]) == {("hot",): 0, ("warm",): 0, ("cold",): 0}
+    assert values(found["flywheel_pool_next_batch_seconds"])["sft",] == inf
+
+
+def test_every_metric_says_what_it_is_and_only_what_never_falls_is_a_counter(pool: BenchmarkPool) -> None:
+    fill(pool)
+    found = parsed(pool)
+    assert all(metric.documentation for metric in found.values())
+    assert {name for name, metric in found.items() if metric.type == "counter"} == COUNTERS
+    assert {metric.type for metric in found.values()} == {"counter", "gauge"}
+
+
+def test_no_label_names_a_tenant_a_task_or_a_day(pool: BenchmarkPool) -> None:
+    fill(pool)
+    text = render_metrics(pool, now=LATER).decode()
+    labels = {label for metric in parsed(pool).values() for sample in metric.samples for label in sample.labels}
+    assert labels == {"tier", "outcome", "gate", "state", "agent", "task_type", "alert", "severity", "phase"}
+    assert "acme" not in text
+    assert "2026-03" not in text
+
+
+def test_a_lake_that_cannot_be_read_is_said_and_hides_nothing_else(pool: BenchmarkPool) -> None:
+    fill(pool)
+    for log in Path(pool.lake.table_url("data_points")).glob("_delta_log/*.json"):
+        log.write_text("not a log")
+    found = parsed(pool)
+    assert values(found["flywheel_pool_lake_readable"]) == {(): 0}
+    assert "flywheel_pool_batch_points_missing" not in found
+    assert values(found["flywheel_pool_points"])["hot",] == 4
+
+
+def test_an_agent_with_an_odd_name_is_read_back(pool: BenchmarkPool) -> None:
+    fill(pool, agent='an "odd"\\agent\nof two lines')
+    assert ('an "odd"\\agent\nof two lines', "tool-calling") in values(parsed(pool)["flywheel_pool_agent_tasks"])
+
+
+def test_the_lake_is_asked_when_its_last_reading_is_old(pool: BenchmarkPool) -> None:
+    def read_at(now: datetime) -> float:
+        return values(parsed(pool, now=now)["flywheel_pool_lake_read_timestamp_seconds"])[()]
+
+    fill(pool)
+    read_lake(pool, now=LATER)
+    assert read_at(LATER + timedelta(minutes=14)) == LATER.timestamp()
+    again = LATER + timedelta(minutes=15)
+    assert read_at(again) == again.timestamp()
+    assert read_at(again + timedelta(minutes=1)) == again.timestamp()
+    megabytes = size_trend(pool, "warm", DAY)
+    assert megabytes == {DAY: tier_size(pool, "warm").tier_bytes / 1e6}
