@@ -159,12 +159,12 @@ def eligible(offers: Iterable[Offer], criteria: ExportCriteria, *, marked: set[s
 
     SFT needs successes; the other phases points that are complete enough for reinforcement learning.
     """
-    sft = criteria.phase == "sft"
+    sft, anything = criteria.phase == "sft", criteria.only == PointFilter()
     return [
         offer
         for offer in fresh(offers, criteria.max_age_days, marked=marked, now=now)
         if (sft or offer.rl_ready)
-        and matches(offer, criteria.only)
+        and (anything or matches(offer, criteria.only))
         and (offer.overall_score >= criteria.min_quality if offer.success else criteria.include_failures)
     ]
 

@@ -4,8 +4,11 @@ An export is a batch like the training loop's: chosen under the same lock, copie
 ledger. It is made of one version of the warm tier, so the same criteria on the same version give the same digest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,7 @@ from flywheel.settings import Phase
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.source import Split
 
+POINTS_AT_ONCE = 2_000
 DAYS = """
 SELECT coalesce(sum(lines_in_points), 0), coalesce(sum(lines_in_points + quarantined), 0),
        coalesce(sum(privacy_violations), 0), count(privacy_violations)
@@ -99,18 +103,33 @@ class Contents:
         return Judgement(near_duplicates=frozenset(offers[row].id for row in near_duplicates(table)))
 
     def _read(self, offers: Sequence[Offer]) -> None:
-        if not offers:
-            return
-        payloads = payloads_of(self.pool, offers, version=self.version)
-        self.payloads |= payloads
-        conversations = {offer.id: conversation_of(payloads[offer.id]) for offer in offers}
-        self._unusable |= {key for key, said in conversations.items() if not self._usable(said)}
-        if self.criteria.remove_near_duplicates:
-            signatures = signatures_of([said.text for said in conversations.values()])
-            self._signatures.update(zip(conversations, signatures, strict=True))
+        pending: list[tuple[list[str], Future[Signatures]]] = []
+        with ThreadPoolExecutor(1) as sketching:  # numpy leaves Python free to read what comes next
+            for some in by_days(offers):
+                payloads = payloads_of(self.pool, some, version=self.version)
+                conversations = {point: conversation_of(payload) for point, payload in payloads.items()}
+                self.payloads |= payloads
+                self._unusable |= {point for point, said in conversations.items() if not self._usable(said)}
+                if self.criteria.remove_near_duplicates:
+                    texts = [said.text for said in conversations.values()]
+                    pending.append((list(conversations), sketching.submit(signatures_of, texts)))
+        for points, sketched in pending:
+            self._signatures.update(zip(points, sketched.result(), strict=True))
 
     def _usable(self, conversation: Conversation) -> bool:
         return conversation.answered if self.criteria.phase == "sft" else conversation.asked
+
+
+def by_days(offers: Sequence[Offer]) -> Iterator[list[Offer]]:
+    """The points of some days each, at least ``POINTS_AT_ONCE`` but for the last."""
+    some: list[Offer] = []
+    for _, of_day in groupby(sorted(offers, key=attrgetter("day")), key=attrgetter("day")):
+        some += of_day
+        if len(some) >= POINTS_AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
 
 
 def preview_export(pool: BenchmarkPool, criteria: ExportCriteria, *, now: datetime) -> ExportPlan:

@@ -81,11 +81,12 @@ def signatures_of(texts: Sequence[str]) -> Signatures:
     """A row of ``BINS`` minima per text. Texts with the same words in the same order have the same row."""
     contents = [text.lower().encode() for text in texts]
     table = np.full((len(contents), BINS), _EMPTY, dtype=np.uint32)
+
     for start, end in chunks(contents):
         shingles, owners = shingle_hashes(contents[start:end])
         bins = (shingles >> np.uint64(57)).astype(np.int64)
         values = (shingles & np.uint64(0x7FFFFFFF)).astype(np.uint32)
-        np.minimum.at(table.reshape(-1), (owners + start) * BINS + bins, values)
+        np.minimum.at(table[start:end].reshape(-1), owners * BINS + bins, values)
     return densified(table)
 
 
@@ -133,9 +134,16 @@ def word_hashes(text: NDArray[np.uint8]) -> tuple[NDArray[np.int64], Hashes]:
 
 def power_tables(size: int) -> tuple[Hashes, Hashes]:
     """The first ``size`` powers of the base and of its inverse modulo 2^64."""
-    if len(_powers[0]) < size:
-        _powers[:] = [np.cumprod(np.r_[1, np.full(2 * size, base, np.uint64)]) for base in (_BASE, _INVERSE)]
-    return _powers[0][:size], _powers[1][:size]
+    if size <= len(_POWERS[0]):
+        return _POWERS[0][:size], _POWERS[1][:size]
+    return powers_of(_BASE, size), powers_of(_INVERSE, size)
+
+
+def powers_of(base: int, size: int) -> Hashes:
+    """1, the base, its square … modulo 2^64."""
+    powers = np.full(size, base, dtype=np.uint64)
+    powers[0] = 1
+    return np.cumprod(powers)
 
 
 def densified(table: Signatures) -> Signatures:
@@ -174,4 +182,4 @@ def _borrowing() -> NDArray[np.int64]:
 
 _KINDS = _kinds()
 _BORROWING = _borrowing()
-_powers: list[Hashes] = [np.ones(0, dtype=np.uint64), np.ones(0, dtype=np.uint64)]
+_POWERS = powers_of(_BASE, 2 * CHUNK), powers_of(_INVERSE, 2 * CHUNK)

@@ -12,20 +12,7 @@ from flywheel.records import utc_day
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COLUMNS = (
-    "id",
-    "day",
-    "timestamp",
-    "tenant_id",
-    "task_id",
-    "source",
-    "task_type",
-    "complexity",
-    "agent_id",
-    "success",
-    "overall_score",
-    "rl_ready",
-)
+COLUMNS = (*(name for name in Offer.__struct_fields__ if name != "source_task"), "task_id", "source")
 
 
 def read_offers(
@@ -58,12 +45,7 @@ def offers_of(rows: "pa.RecordBatch") -> Iterator[Offer]:
     """Rows of ``COLUMNS`` as offers."""
     columns: dict[str, list[Any]] = {name: rows.column(name).to_pylist() for name in COLUMNS if name != "timestamp"}
     instants = rows.column("timestamp").to_numpy(zero_copy_only=False).astype("datetime64[us]").tolist()
-    tasks = zip(columns.pop("source"), columns["tenant_id"], columns.pop("task_id"), strict=True)
-    names = tuple(columns)
-    for instant, task, values in zip(instants, tasks, zip(*columns.values(), strict=True), strict=True):
-        source, tenant, task_id = task
-        yield Offer(
-            timestamp=instant.replace(tzinfo=UTC),
-            source_task=f"{tenant}/{task_id}" if source is None else source,
-            **dict(zip(names, values, strict=True)),
-        )
+    tasks = zip(columns["source"], columns["tenant_id"], columns["task_id"], strict=True)
+    columns["timestamp"] = [instant.replace(tzinfo=UTC) for instant in instants]
+    columns["source_task"] = [source or f"{tenant}/{task}" for source, tenant, task in tasks]
+    return map(Offer, *(columns[name] for name in Offer.__struct_fields__))

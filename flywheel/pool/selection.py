@@ -19,7 +19,7 @@ from flywheel.settings import BatchSettings
 Name = TypeVar("Name", str, tuple[str, str])
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class Offer(Struct, frozen=True, gc=False):
     """A point that could be chosen. ``source_task`` is what two phases, or two splits, may not share: the benchmark
     task, or tenant and task id where the point is of none.
     """
