@@ -4,8 +4,8 @@
 of them near-duplicates of another. Seconds:
 
 - ours: choose (stratified, recent first, near-duplicates removed, split by task), copy into the lake, mark and enter
-  into the ledger, write TRL's JSONL with a manifest; the first export of a process, and a second one for another phase;
-- polars: filter by outcome and quality, the most recent first, write JSONL. It removes, splits, copies and marks nothing.
+  into the ledger, write TRL's JSONL with a manifest; the first export of a process, and a second for another phase;
+- polars: filter by outcome and quality, the most recent first, write JSONL. It removes, splits, copies, marks nothing.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def point_of(number: int, text: str, *, at: datetime) -> records.DataPoint:
 
 def fill(pool: BenchmarkPool, points: int) -> None:
     """A warm tier, and a ledger that knows its days as verified."""
-    chance = random.Random(7)
+    chance = random.Random(7)  # noqa: S311
     earlier: list[str] = []
 
     def rows(day: int) -> Iterator[dict[str, Any]]:

@@ -209,7 +209,8 @@ def criteria_of(pool: BenchmarkPool) -> dict[str, Any]:
 def chosen_now(pool: BenchmarkPool, connection: "Connection[Any]", *, now: datetime) -> Choice:
     """The batch that the pool would make now."""
     marked: dict[str, set[str]] = {phase: set() for phase in PHASES}
-    for phase, point_id in connection.execute("SELECT phase, point_id FROM batch_points WHERE NOT released"):
+    marks = "SELECT phase, point_id FROM batch_points WHERE NOT released AND phase = ANY(%s)"
+    for phase, point_id in connection.execute(marks, (list(PHASES),)):
         marked[phase].add(point_id)
     criteria = pool.settings.batch
     oldest = now - timedelta(days=max(criteria.sft.max_age_days, criteria.grpo.max_age_days))
@@ -241,6 +242,7 @@ def batch_of(
     """The batch's description. ``splits`` are by source task; without them all is for training."""
     offers = [offer for some in phases.values() for offer in some]
     instants = [offer.timestamp for offer in offers]
+    counts: dict[str, Any] = distribution(offers, splits)
     return Batch(
         id=batch_id,
         digest=digest,
@@ -252,7 +254,7 @@ def batch_of(
         quality={phase: score_statistics(some) for phase, some in phases.items()},
         criteria=criteria,
         left_out=left_out or {},
-        **distribution(offers, splits),
+        **counts,
     )
 
 
@@ -297,6 +299,19 @@ def list_batches(pool: BenchmarkPool) -> tuple[Batch, ...]:
     with pool.transaction() as connection:
         ids = [row[0] for row in connection.execute("SELECT id FROM batches ORDER BY created_at, id")]
         return tuple(batch for batch_id in ids if (batch := stored_batch(connection, batch_id)) is not None)
+
+
+def find_batch(pool: BenchmarkPool, batch_id: str) -> Batch:
+    """The batch of this id.
+
+    Raises:
+        PoolError: there is none.
+    """
+    with pool.transaction() as connection:
+        batch = stored_batch(connection, batch_id)
+    if batch is None:
+        raise PoolError(f"there is no batch {batch_id}; `flywheel pool batches` lists them")
+    return batch
 
 
 def stored_batch(connection: "Connection[Any]", batch_id: str) -> Batch | None:
@@ -365,11 +380,9 @@ def export_batch(pool: BenchmarkPool, batch_id: str, folder: Path) -> Path:
     Raises:
         PoolError: there is no such training batch, it gave its points back, or they are not those it was made of.
     """
-    members = batch_members(pool, batch_id)
-    with pool.transaction() as connection:
-        batch = stored_batch(connection, batch_id)
-    assert batch is not None
+    batch = find_batch(pool, batch_id)
     check_trainable(batch)
+    members = batch_members(pool, batch_id)
     rows = copied_points(pool, batch_id, digest=batch.digest)
     folder.mkdir(parents=True, exist_ok=True)
     for phase in PHASES:

@@ -262,5 +262,5 @@ def distribution(offers: Sequence[Offer], splits: Mapping[str, SplitName] | None
 
 def described(criteria: ExportCriteria) -> dict[str, Any]:
     """The criteria as JSON has them."""
-    built: dict[str, Any] = msgspec.to_builtins(criteria)
+    built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(criteria))
     return built

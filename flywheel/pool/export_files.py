@@ -17,7 +17,7 @@ import msgspec
 
 from flywheel.errors import PoolError
 from flywheel.pool.batch_copies import copied_points
-from flywheel.pool.batches import Batch, check_kept, stored_batch
+from flywheel.pool.batches import Batch, check_kept, find_batch
 from flywheel.pool.conversations import chat_message, chat_tool, parted
 from flywheel.pool.export_choice import SPLITS, SplitName
 from flywheel.pool.pool import BenchmarkPool
@@ -51,10 +51,7 @@ def write_export(pool: BenchmarkPool, batch_id: str, folder: Path, form: Format)
     Raises:
         PoolError: there is no such export, it gave its points back, its copy was changed, or the folder is in use.
     """
-    with pool.transaction() as connection:
-        batch = stored_batch(connection, batch_id)
-    if batch is None:
-        raise PoolError(f"there is no batch {batch_id}; `flywheel pool batches` lists them")
+    batch = find_batch(pool, batch_id)
     if "phase" not in batch.criteria:
         raise PoolError(f"{batch_id} is a training batch; only exports are written")
     check_kept(batch)
@@ -69,15 +66,20 @@ def write_export(pool: BenchmarkPool, batch_id: str, folder: Path, form: Format)
     return folder
 
 
-@contextmanager
-def complete(folder: Path) -> Iterator[Path]:
-    """A new folder beside this one that becomes it at the end, or goes.
+def check_unused(folder: Path) -> None:
+    """Hold a folder against what an export may be written to.
 
     Raises:
-        PoolError: the folder has something in it.
+        PoolError: there is something in it.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PoolError(f"{folder} is in use; name a folder that does not exist")
+
+
+@contextmanager
+def complete(folder: Path) -> Iterator[Path]:
+    """A new folder beside this one that becomes it at the end, or goes."""
+    check_unused(folder)
     unfinished = folder.absolute().with_name(f".{folder.absolute().name}.{uuid4().hex[:8]}")
     unfinished.mkdir(parents=True)
     try:

@@ -17,7 +17,16 @@ from psycopg import Connection
 
 from flywheel.errors import PoolError
 from flywheel.pool.batch_copies import copy_points, copy_rows, digest_of, payloads_of
-from flywheel.pool.batches import Batch, batch_of, check_id, check_kept, held_out_before, store, stored_batch
+from flywheel.pool.batches import (
+    Batch,
+    batch_of,
+    check_id,
+    check_kept,
+    find_batch,
+    held_out_before,
+    store,
+    stored_batch,
+)
 from flywheel.pool.conversations import Conversation, conversation_of
 from flywheel.pool.export_choice import (
     ExportChoice,
@@ -52,7 +61,7 @@ UNION
 SELECT own.source_task FROM own JOIN batch_points AS earlier USING (source_task)
 JOIN batches ON batches.id = earlier.batch_id
 WHERE own.split <> 'held-out' AND earlier.split = 'held-out' AND earlier.batch_id <> %(batch)s
-  AND batches.created_at <= (SELECT created_at FROM batches WHERE id = %(batch)s)
+  AND batches.created_at <= %(made_at)s
 ORDER BY 1
 """
 
@@ -286,8 +295,7 @@ def leaked_tasks(pool: BenchmarkPool, batch_id: str) -> tuple[str, ...]:
         PoolError: there is no such batch.
         DatabaseError: PostgreSQL cannot be used.
     """
+    batch = find_batch(pool, batch_id)
     with pool.transaction() as connection:
-        if stored_batch(connection, batch_id) is None:
-            raise PoolError(f"there is no batch {batch_id}; `flywheel pool batches` lists them")
-        rows = connection.execute(LEAKED, {"batch": batch_id}).fetchall()
+        rows = connection.execute(LEAKED, {"batch": batch.id, "made_at": batch.created_at}).fetchall()
     return tuple(task for (task,) in rows)
