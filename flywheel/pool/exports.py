@@ -48,7 +48,7 @@ from flywheel.settings import Phase
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.source import Split
 
-POINTS_AT_ONCE = 2_000
+POINTS_AT_ONCE = 3_000
 DAYS = """
 SELECT coalesce(sum(lines_in_points), 0), coalesce(sum(lines_in_points + quarantined), 0),
        coalesce(sum(privacy_violations), 0), count(privacy_violations)
@@ -170,8 +170,10 @@ def export_points(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: s
         batch = found.plan.batch
         if batch is None or found.plan.lacking:
             raise PoolError(f"export {export_id} cannot be made yet: {'; '.join(found.plan.lacking)}")
-        copy_points(pool, export_id, found.rows)
-        store(connection, batch, found.phases, found.splits)
+        with ThreadPoolExecutor(1) as copying:  # the lake and PostgreSQL at once; the ledger holds when both are done
+            copied = copying.submit(copy_points, pool, export_id, found.rows)
+            store(connection, batch, found.phases, found.splits)
+            copied.result()
         return batch
 
 

@@ -104,8 +104,7 @@ def chunks(contents: Sequence[bytes]) -> Iterator[tuple[int, int]]:
 
 def shingle_hashes(contents: Sequence[bytes]) -> tuple[Hashes, NDArray[np.int64]]:
     """The hash of every shingle of these texts, and the number of the text it is of."""
-    joined = np.frombuffer(END.join(contents) + END, dtype=np.uint8)
-    starts, words = word_hashes(joined)
+    starts, words = word_hashes(END.join(contents) + END)
     limits = np.cumsum([len(content) + len(END) for content in contents])
     counts = np.diff(np.r_[0, np.searchsorted(starts, limits)])
     owners = np.repeat(np.arange(len(contents)), counts)
@@ -114,13 +113,14 @@ def shingle_hashes(contents: Sequence[bytes]) -> tuple[Hashes, NDArray[np.int64]
     return mixed(shingles[inside]), owners[:-2][inside]
 
 
-def word_hashes(text: NDArray[np.uint8]) -> tuple[NDArray[np.int64], Hashes]:
+def word_hashes(content: bytes) -> tuple[NDArray[np.int64], Hashes]:
     """Where each word starts, and its polynomial hash modulo 2^64, from differences of one running sum.
 
     Words are runs of letters and digits. A symbol is a word, and so is a character of three or more bytes (Chinese,
     Thai, emoji).
     """
-    kinds = _KINDS[text]
+    text = np.frombuffer(content, dtype=np.uint8)
+    kinds = np.frombuffer(content.translate(_KINDS), dtype=np.uint8)
     begins = kinds != _SPACE
     begins[1:] &= (kinds[1:] != _LETTER) | (kinds[:-1] != _LETTER) | (text[1:] >= 0xE0)
     stops = (kinds == _SPACE) | begins
@@ -167,11 +167,11 @@ def mixed(values: Hashes) -> Hashes:
     return values ^ (values >> np.uint64(31))
 
 
-def _kinds() -> NDArray[np.uint8]:
+def _kinds() -> bytes:
     """What a byte of UTF-8 is: all of a longer character a letter, control characters space but for ``END``."""
     letters = [byte >= 0x80 or chr(byte).isalnum() for byte in range(256)]
     symbols = [byte in b"\x01\x02" or 0x20 < byte < 0x7F for byte in range(256)]
-    return np.where(letters, _LETTER, np.where(symbols, _SYMBOL, _SPACE)).astype(np.uint8)
+    return bytes(np.where(letters, _LETTER, np.where(symbols, _SYMBOL, _SPACE)).astype(np.uint8))
 
 
 def _borrowing() -> NDArray[np.int64]:

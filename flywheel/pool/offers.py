@@ -43,7 +43,9 @@ def read_offers(
 
 def offers_of(rows: "pa.RecordBatch") -> Iterator[Offer]:
     """Rows of ``COLUMNS`` as offers."""
-    columns: dict[str, list[Any]] = {name: rows.column(name).to_pylist() for name in COLUMNS if name != "timestamp"}
+    columns: dict[str, list[Any]] = {
+        name: rows.column(name).to_numpy(zero_copy_only=False).tolist() for name in COLUMNS if name != "timestamp"
+    }  # to_pylist takes forty times as long for dates
     instants = rows.column("timestamp").to_numpy(zero_copy_only=False).astype("datetime64[us]").tolist()
     tasks = zip(columns["source"], columns["tenant_id"], columns["task_id"], strict=True)
     columns["timestamp"] = [instant.replace(tzinfo=UTC) for instant in instants]
