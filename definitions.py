@@ -31,7 +31,7 @@ from sensors.training_batch_ready import training_batch_ready
 from training_assets.deployment_candidate import better_than_baseline, deployment_candidate
 from training_assets.grpo_model import grpo_model
 from training_assets.sft_model import sft_model
-from training_assets.training_batch import batch_is_disjoint, training_batch
+from training_assets.training_batch import batch_is_disjoint, no_held_out_task, training_batch
 
 pool_day = dg.define_asset_job(
     "pool_day",
@@ -71,6 +71,7 @@ defs = dg.Definitions(
         no_pii_left,
         health_checks,
         batch_is_disjoint,
+        no_held_out_task,
         better_than_baseline,
     ],
     jobs=[pool_day, training, pool_retention],

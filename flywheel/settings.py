@@ -20,6 +20,7 @@ from flywheel.errors import ConfigurationError
 ProfileName = Literal["production", "quickstart", "smoke"]
 PROFILES = Path(__file__).parent / "profiles"
 DEFAULT_PROFILE: ProfileName = "quickstart"
+Phase = Literal["sft", "turn-level-rl", "grpo", "curriculum"]
 
 
 class Section(BaseModel):
@@ -74,19 +75,31 @@ class PhaseThreshold(Section):
     points: int = Field(gt=0)
     quality: float = Field(ge=0, le=1)
     max_age_days: int = Field(gt=0)
-    task_types: int = Field(1, ge=1)
-    agents: int = Field(1, ge=1)
+    task_types: int = Field(1, ge=0, description="different ones among the points; 0: every configured one")
+    agents: int = Field(1, ge=1, description="different ones among the points")
 
 
 class BatchSettings(Section):
-    """When a training batch is made and what goes into it. The defaults are production's."""
+    """When a training batch or an export is made and what goes into it. The defaults are production's."""
 
     sft: PhaseThreshold = PhaseThreshold(points=1_000, quality=0.8, max_age_days=90, task_types=3)
+    turn_level_rl: PhaseThreshold = PhaseThreshold(points=5_000, quality=0.7, max_age_days=60, task_types=5)
     grpo: PhaseThreshold = PhaseThreshold(points=10_000, quality=0.7, max_age_days=90, agents=10)
+    curriculum: PhaseThreshold = PhaseThreshold(points=20_000, quality=0.6, max_age_days=180, task_types=0)
     clean_fraction: float = Field(0.95, ge=0, le=1, description="share of tasks that must have passed the gates")
     max_sft_points: int = Field(5_000, gt=0)
     max_grpo_points: int = Field(20_000, gt=0)
     sft_from_failures: bool = Field(False, description="smoke only: imperfect demonstrations leave room for GRPO")
+
+    @property
+    def phases(self) -> dict[Phase, PhaseThreshold]:
+        """The table of SPEC section 6."""
+        return {
+            "sft": self.sft,
+            "turn-level-rl": self.turn_level_rl,
+            "grpo": self.grpo,
+            "curriculum": self.curriculum,
+        }
 
 
 class SftSettings(Section):

@@ -1,13 +1,12 @@
 """Training starts by itself when the pool holds enough; otherwise the tick says in numbers what is missing."""
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
-
 import dagster as dg
 
 from flywheel.pool.batches import missing, readiness
 from flywheel.pool.halts import halted_because, open_halts
-from flywheel.training.trigger import STAGES, OpenBatch, ResumeBatch, Wait, next_training
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.releases import release_batch, released_among
+from flywheel.training.trigger import STAGES, OpenBatch, ReleaseBatch, ResumeBatch, Wait, next_training
 from pool_assets.partitions import TRAINING_BATCHES, training_batches
 from resources.benchmark_pool import BenchmarkPoolResource
 from sensors.attempts import run_states, started_at
@@ -24,20 +23,25 @@ BATCH_KEY = dg.AssetKey("training_batch")
 def training_batch_ready(
     context: dg.SensorEvaluationContext, benchmark_pool: BenchmarkPoolResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Request a run for a new batch, or again for one whose run broke off; nothing while the pool is halted."""
-    now = datetime.now(UTC)
+    """Request a run for a new batch, or again for one whose run broke off; release one that is given up.
+
+    Nothing starts while the pool is halted.
+    """
     with benchmark_pool.open() as pool:
+        now = pool.now()
         halted = halted_because(open_halts(pool))
-    if halted:
-        return dg.SkipReason(f"no training starts: {halted}")
-
-    def lacking() -> Sequence[str]:
-        with benchmark_pool.open() as pool:
-            return missing(readiness(pool, now=now), pool.settings.batch)
-
-    decision = next_training(
-        missing=lacking, open_batches=open_batches(context.instance), batch_id=f"batch-{now:%Y%m%d-%H%M%S}"
-    )
+        if halted:
+            return dg.SkipReason(f"no training starts: {halted}")
+        decision = next_training(
+            missing=lambda: missing(readiness(pool, now=now), pool.settings.batch),
+            open_batches=open_batches(context.instance, pool),
+            batch_id=f"batch-{now:%Y%m%d-%H%M%S}",
+        )
+        if isinstance(decision, ReleaseBatch):
+            batch = release_batch(pool, decision.batch_id, because=decision.because, now=now)
+            return dg.SkipReason(
+                f"batch {batch.id} is given up, {decision.because}: its {batch.size:,} points may be chosen again"
+            )
     if isinstance(decision, Wait):
         return dg.SkipReason(decision.reason)
     attempt = decision.attempt if isinstance(decision, ResumeBatch) else 1
@@ -62,8 +66,14 @@ def remaining(instance: dg.DagsterInstance, batch_id: str) -> list[dg.AssetKey]:
     return [key for key in keys if key == BATCH_KEY or batch_id not in instance.get_materialized_partitions(key)]
 
 
-def open_batches(instance: dg.DagsterInstance) -> list[OpenBatch]:
+def open_batches(instance: dg.DagsterInstance, pool: BenchmarkPool) -> list[OpenBatch]:
     """Batches without a verdict, oldest first, with their runs' states."""
     judged = instance.get_materialized_partitions(dg.AssetKey("deployment_candidate"))
-    keys = [key for key in instance.get_dynamic_partitions(TRAINING_BATCHES) if key not in judged]
-    return [OpenBatch(id=key, runs=run_states(instance, key)) for key in sorted(keys)]
+    keys = sorted(key for key in instance.get_dynamic_partitions(TRAINING_BATCHES) if key not in judged)
+    released = released_among(pool, keys)
+    return [
+        OpenBatch(
+            id=key, runs=run_states(instance, key), released=released.get(key), last=key > max(judged, default="")
+        )
+        for key in keys
+    ]

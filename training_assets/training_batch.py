@@ -3,6 +3,7 @@
 import dagster as dg
 
 from flywheel.pool.batches import batch_overlap, make_batch
+from flywheel.pool.exports import leaked_tasks
 from flywheel.pool.schemas import BATCH_COLUMNS
 from pool_assets.partitions import checked_partition, training_batches
 from pool_assets.presentation import OWNERS, bar_chart, column_schema, figures
@@ -45,3 +46,13 @@ def batch_is_disjoint(
     with benchmark_pool.open() as pool:
         shared = batch_overlap(pool, checked_partition(context))
     return dg.AssetCheckResult(passed=not shared, metadata={"shared_tasks": len(shared)})
+
+
+@dg.asset_check(asset=training_batch, blocking=True)
+def no_held_out_task(
+    context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
+) -> dg.AssetCheckResult:
+    """No task of the batch was held out by an earlier export."""
+    with benchmark_pool.open() as pool:
+        leaked = leaked_tasks(pool, checked_partition(context))
+    return dg.AssetCheckResult(passed=not leaked, metadata={"held_out_tasks": len(leaked)})

@@ -1,12 +1,13 @@
 """``flywheel pool``: what became of every line, and what is in the batches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from flywheel.cli.alerts import alerts
+from flywheel.cli.export import export, release
 from flywheel.cli.halts import halts, lift
 from flywheel.cli.output import print_json, print_mapping, print_table
 
@@ -22,6 +23,7 @@ def pool() -> None:
     Examples:
       flywheel pool status
       flywheel pool batches --json
+      flywheel pool export --phase sft --dry-run
       flywheel pool retention --dry-run
       flywheel pool statistics smollm2-few-shot
       flywheel pool alerts
@@ -70,7 +72,7 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def batches(load: "Callable[[], Settings]", batch_id: str | None, as_json: bool) -> None:
-    """List the training batches, or the points of BATCH_ID.
+    """List the batches, training's and exports, or the points of BATCH_ID.
 
     \b
     Examples:
@@ -83,13 +85,16 @@ def batches(load: "Callable[[], Settings]", batch_id: str | None, as_json: bool)
     with pool_of(load()) as opened:
         if batch_id is not None:
             members = batch_members(opened, batch_id)
-            rows = [(m.phase, m.position, m.point_id, m.source_task, m.day) for m in members]
-            show(members, ("phase", "position", "point", "source task", "day"), rows, as_json=as_json)
+            rows = [(m.phase, m.split, m.position, m.point_id, m.source_task, m.day) for m in members]
+            show(members, ("phase", "split", "position", "point", "source task", "day"), rows, as_json=as_json)
             return
         found = list_batches(opened)
-    rows_of_batches = [(b.id, f"{b.created_at:%Y-%m-%d %H:%M}", *b.points.values(), b.digest[:16]) for b in found]
-    phases = tuple(found[0].points) if found else ()
-    show(found, ("batch", "made at (UTC)", *phases, "digest"), rows_of_batches, as_json=as_json)
+    rows_of_batches = [
+        (b.id, f"{b.created_at:%Y-%m-%d %H:%M}", counts(b.points), counts(b.splits), b.released_because, b.digest[:16])
+        for b in found
+    ]
+    columns = ("batch", "made at (UTC)", "points", "splits", "released because", "digest")
+    show(found, columns, rows_of_batches, as_json=as_json)
 
 
 @pool.command()
@@ -158,3 +163,12 @@ def show(found: object, columns: tuple[str, ...], rows: Sequence[tuple[object, .
         print_json(found)
     else:
         print_table(columns, rows)
+
+
+def counts(numbers: Mapping[str, int]) -> str:
+    """Numbers with their names, in one cell."""
+    return ", ".join(f"{name} {number:,}" for name, number in numbers.items()) or "-"
+
+
+for command in (export, release):
+    pool.add_command(command)

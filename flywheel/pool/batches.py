@@ -2,12 +2,11 @@
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -15,27 +14,18 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from flywheel.errors import PoolError
-from flywheel.pool.batch_copies import copied_points, copy_points
+from flywheel.pool.batch_copies import copied_points, copy_points, copy_rows, digest_of, payloads_of
+from flywheel.pool.export_choice import SplitName, distribution
 from flywheel.pool.halts import halted_because, read_open_halts
+from flywheel.pool.offers import read_offers
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Choice, Offer, choose
-from flywheel.settings import BatchSettings, PhaseThreshold
+from flywheel.settings import BatchSettings, Phase, PhaseThreshold
 
 BATCH_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-Phase = Literal["sft", "grpo"]
 PHASES: tuple[Phase, ...] = ("sft", "grpo")
-OFFER_COLUMNS = (
-    "id",
-    "day",
-    "timestamp",
-    "source",
-    "task_type",
-    "complexity",
-    "agent_id",
-    "success",
-    "overall_score",
-)
+"""Of a training batch; an export has one of the four."""
 
 
 class PhaseReadiness(Struct, frozen=True, kw_only=True):
@@ -49,7 +39,8 @@ class PhaseReadiness(Struct, frozen=True, kw_only=True):
 class Readiness(Struct, frozen=True, kw_only=True):
     """What is there for a batch. ``clean_fraction`` is of all lines judged.
 
-    ``privacy_violations`` counts open ones, ``unverified_days`` days with points that await their privacy check.
+    ``privacy_violations`` counts open ones, ``unverified_days`` days with points that await their privacy check,
+    ``known_task_types`` those that are configured.
     """
 
     sft: PhaseReadiness
@@ -58,10 +49,15 @@ class Readiness(Struct, frozen=True, kw_only=True):
     privacy_violations: int
     unverified_days: int
     halted: str = ""
+    known_task_types: int = 0
 
 
 class Batch(Struct, frozen=True, kw_only=True):
-    """A batch as the ledger has it. ``quality`` holds mean, least and greatest overall score per phase."""
+    """A batch as the ledger has it. ``quality`` holds mean, least and greatest overall score per phase.
+
+    The counts by complexity, outcome and split, and ``left_out``, which counts points by why their content kept them
+    from an export, are empty in batches of earlier versions.
+    """
 
     id: str
     digest: str
@@ -74,6 +70,12 @@ class Batch(Struct, frozen=True, kw_only=True):
     agents: dict[str, int]
     quality: dict[str, Any]
     criteria: dict[str, Any]
+    complexities: dict[str, int] = {}
+    outcomes: dict[str, int] = {}
+    splits: dict[str, int] = {}
+    left_out: dict[str, int] = {}
+    released_at: datetime | None = None
+    released_because: str | None = None
 
 
 def readiness(pool: BenchmarkPool, *, now: datetime) -> Readiness:
@@ -84,10 +86,10 @@ def readiness(pool: BenchmarkPool, *, now: datetime) -> Readiness:
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
-        return readiness_of(connection, chosen_now(pool, connection, now=now))
+        return readiness_of(pool, connection, chosen_now(pool, connection, now=now))
 
 
-def readiness_of(connection: "Connection[Any]", choice: Choice) -> Readiness:
+def readiness_of(pool: BenchmarkPool, connection: "Connection[Any]", choice: Choice) -> Readiness:
     """The numbers of a choice, and of the days behind it."""
     row = connection.execute(
         "SELECT coalesce(sum(lines_in_points), 0), coalesce(sum(lines_in_points + quarantined), 0),"
@@ -103,6 +105,7 @@ def readiness_of(connection: "Connection[Any]", choice: Choice) -> Readiness:
         privacy_violations=violations,
         unverified_days=unverified,
         halted=halted_because(read_open_halts(connection)),
+        known_task_types=len(pool.settings.task_types),
     )
 
 
@@ -119,8 +122,8 @@ def missing(ready: Readiness, criteria: BatchSettings) -> tuple[str, ...]:
     """What a batch still lacks, a sentence with its numbers each; empty when a batch can be made."""
     lacking = [
         *filter(None, [ready.halted]),
-        *missing_for("SFT", ready.sft, criteria.sft),
-        *missing_for("GRPO", ready.grpo, criteria.grpo),
+        *missing_for("SFT", ready.sft, criteria.sft, known_task_types=ready.known_task_types),
+        *missing_for("GRPO", ready.grpo, criteria.grpo, known_task_types=ready.known_task_types),
     ]
     if ready.clean_fraction < criteria.clean_fraction:
         lacking.append(f"{ready.clean_fraction:.1%} of the lines are clean, {criteria.clean_fraction:.0%} needed")
@@ -131,12 +134,13 @@ def missing(ready: Readiness, criteria: BatchSettings) -> tuple[str, ...]:
     return tuple(lacking)
 
 
-def missing_for(name: str, ready: PhaseReadiness, threshold: PhaseThreshold) -> Iterator[str]:
+def missing_for(name: str, ready: PhaseReadiness, threshold: PhaseThreshold, *, known_task_types: int) -> Iterator[str]:
     """What one phase lacks."""
+    task_types = threshold.task_types or known_task_types
     if ready.points < threshold.points:
         yield f"{ready.points:,} of {threshold.points:,} new points with quality ≥ {threshold.quality} for {name}"
-    if ready.task_types < threshold.task_types:
-        yield f"{ready.task_types} of {threshold.task_types} task types for {name}"
+    if ready.task_types < task_types:
+        yield f"{ready.task_types} of {task_types} task types for {name}"
     if ready.agents < threshold.agents:
         yield f"{ready.agents} of {threshold.agents} agents for {name}"
 
@@ -145,22 +149,59 @@ def make_batch(pool: BenchmarkPool, batch_id: str, *, now: datetime) -> Batch:
     """Make a batch: copy its points, mark them, enter it into the ledger. One that exists is returned as it is.
 
     Raises:
-        PoolError: the id cannot be one, or the pool lacks what the profile's thresholds ask for; the message says what.
+        PoolError: the id cannot be one, is an export's or that of a batch that gave its points back, or the pool lacks
+            what the profile's thresholds ask for; the message says what.
     """
-    if not BATCH_ID.fullmatch(batch_id):
-        raise PoolError(f"{batch_id!r} cannot name a batch; use up to 100 letters, digits, dots, dashes, underscores")
+    check_id(batch_id)
     with pool.exclusive("batches") as connection:
         stored = stored_batch(connection, batch_id)
         if stored is not None:
+            check_trainable(stored)
             return stored
         choice = chosen_now(pool, connection, now=now)
-        lacking = missing(readiness_of(connection, choice), pool.settings.batch)
+        lacking = missing(readiness_of(pool, connection, choice), pool.settings.batch)
         if lacking:
             raise PoolError(f"batch {batch_id} cannot be made yet: {'; '.join(lacking)}")
-        digest = copy_points(pool, batch_id, choice)
-        batch = batch_of(batch_id, choice, criteria=criteria_of(pool), digest=digest, now=now)
-        store(connection, batch, choice)
+        phases: dict[Phase, Sequence[Offer]] = {"sft": choice.sft, "grpo": choice.grpo}
+        rows = copy_rows(batch_id, phases, payloads=payloads_of(pool, [*choice.sft, *choice.grpo]))
+        copy_points(pool, batch_id, rows)
+        batch = batch_of(batch_id, phases, criteria=criteria_of(pool), digest=digest_of(rows), now=now)
+        store(connection, batch, phases)
         return batch
+
+
+def check_id(batch_id: str) -> None:
+    """Hold an id against the names that a partition can have.
+
+    Raises:
+        PoolError: it is none of them.
+    """
+    if not BATCH_ID.fullmatch(batch_id):
+        raise PoolError(f"{batch_id!r} cannot name a batch; use up to 100 letters, digits, dots, dashes, underscores")
+
+
+def check_trainable(batch: Batch) -> None:
+    """Hold a batch against what the training loop may train on.
+
+    Raises:
+        PoolError: it is an export, or gave its points back: they may be in another batch by now.
+    """
+    if set(batch.points) != set(PHASES):
+        raise PoolError(f"{batch.id} is an export for {', '.join(batch.points)}, not a training batch; use another id")
+    check_kept(batch)
+
+
+def check_kept(batch: Batch) -> None:
+    """Refuse a batch that gave its points back.
+
+    Raises:
+        PoolError: it did.
+    """
+    if batch.released_at is not None:
+        raise PoolError(
+            f"batch {batch.id} gave its points back on {batch.released_at:%Y-%m-%d %H:%M} UTC "
+            f"({batch.released_because}); they may be in another batch by now: make a new one with another id"
+        )
 
 
 def criteria_of(pool: BenchmarkPool) -> dict[str, Any]:
@@ -171,41 +212,60 @@ def criteria_of(pool: BenchmarkPool) -> dict[str, Any]:
 
 def chosen_now(pool: BenchmarkPool, connection: "Connection[Any]", *, now: datetime) -> Choice:
     """The batch that the pool would make now."""
+    offers, marked = offered_now(pool, connection, now=now)
+    return choose(offers, criteria=pool.settings.batch, marked=marked, now=now)
+
+
+def offered_now(
+    pool: BenchmarkPool, connection: "Connection[Any]", *, now: datetime
+) -> tuple[list[Offer], dict[str, set[str]]]:
+    """What a batch can be chosen from, and per phase the points that are marked."""
     marked: dict[str, set[str]] = {phase: set() for phase in PHASES}
-    for phase, point_id in connection.execute("SELECT phase, point_id FROM batch_points WHERE NOT released"):
+    marks = "SELECT phase, point_id FROM batch_points WHERE NOT released AND phase = ANY(%s)"
+    for phase, point_id in connection.execute(marks, (list(PHASES),)):
         marked[phase].add(point_id)
     criteria = pool.settings.batch
     oldest = now - timedelta(days=max(criteria.sft.max_age_days, criteria.grpo.max_age_days))
-    return choose(offers_since(pool, oldest), criteria=criteria, marked=marked, now=now)
+    offers = list(read_offers(pool, since=oldest, verifiable=True))
+    held_out = held_out_before(connection, {offer.source_task for offer in offers})
+    return [offer for offer in offers if offer.source_task not in held_out], marked
 
 
-def offers_since(pool: BenchmarkPool, oldest: datetime) -> Iterator[Offer]:
-    """Points of the warm tier that name a benchmark task: only their answers can be verified."""
-    first_day = str(oldest.astimezone(UTC).date())
-    partitions = [day for day in pool.lake.partitions(WARM) if day >= first_day]
-    for rows in pool.lake.read(WARM, columns=OFFER_COLUMNS, partitions=partitions):
-        for row in rows.to_pylist():
-            source_task = row.pop("source")
-            if source_task is not None:
-                yield Offer(source_task=source_task, **row)
+def held_out_before(connection: "Connection[Any]", tasks: Collection[str]) -> frozenset[str]:
+    """Which of these tasks some batch held out, also one that was released: they are never trained on again."""
+    rows = connection.execute(
+        "SELECT DISTINCT source_task FROM batch_points WHERE split = 'held-out' AND source_task = ANY(%s)",
+        (sorted(tasks),),
+    )
+    return frozenset(task for (task,) in rows)
 
 
-def batch_of(batch_id: str, choice: Choice, *, criteria: dict[str, Any], digest: str, now: datetime) -> Batch:
-    """The batch's description."""
-    both = [*choice.sft, *choice.grpo]
-    instants = [offer.timestamp for offer in both]
+def batch_of(
+    batch_id: str,
+    phases: Mapping[Phase, Sequence[Offer]],
+    *,
+    criteria: dict[str, Any],
+    digest: str,
+    now: datetime,
+    splits: Mapping[str, SplitName] | None = None,
+    left_out: dict[str, int] | None = None,
+) -> Batch:
+    """The batch's description. ``splits`` are by source task; without them all is for training."""
+    offers = [offer for some in phases.values() for offer in some]
+    instants = [offer.timestamp for offer in offers]
+    counts: dict[str, Any] = distribution(offers, splits)
     return Batch(
         id=batch_id,
         digest=digest,
         created_at=now,
         first_at=min(instants),
         last_at=max(instants),
-        size=len(both),
-        points={"sft": len(choice.sft), "grpo": len(choice.grpo)},
-        task_types=dict(Counter(offer.task_type for offer in both)),
-        agents=dict(Counter(offer.agent_id for offer in both)),
-        quality={"sft": score_statistics(choice.sft), "grpo": score_statistics(choice.grpo)},
+        size=len(offers),
+        points={phase: len(some) for phase, some in phases.items()},
+        quality={phase: score_statistics(some) for phase, some in phases.items()},
         criteria=criteria,
+        left_out=left_out or {},
+        **counts,
     )
 
 
@@ -215,9 +275,14 @@ def score_statistics(offers: Sequence[Offer]) -> dict[str, float]:
     return {"mean": fmean(scores), "min": min(scores), "max": max(scores)}
 
 
-def store(connection: "Connection[Any]", batch: Batch, choice: Choice) -> None:
+def store(
+    connection: "Connection[Any]",
+    batch: Batch,
+    phases: Mapping[Phase, Sequence[Offer]],
+    splits: Mapping[str, SplitName] | None = None,
+) -> None:
     """Write a batch and mark its points, in the caller's transaction."""
-    distribution = {"points": batch.points, "task_types": batch.task_types, "agents": batch.agents}
+    counted = ("points", "task_types", "agents", "complexities", "outcomes", "splits", "left_out")
     connection.execute(
         "INSERT INTO batches (id, digest, created_at, first_at, last_at, criteria, distribution, quality)"
         " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
@@ -228,15 +293,16 @@ def store(connection: "Connection[Any]", batch: Batch, choice: Choice) -> None:
             batch.first_at,
             batch.last_at,
             Jsonb(batch.criteria),
-            Jsonb(distribution),
+            Jsonb({name: getattr(batch, name) for name in counted}),
             Jsonb(batch.quality),
         ),
     )
-    columns = "batch_id, phase, position, point_id, source_task, day"
+    columns = "batch_id, phase, position, point_id, source_task, day, split"
     with connection.cursor().copy(f"COPY batch_points ({columns}) FROM STDIN") as copy:
-        for phase, offers in (("sft", choice.sft), ("grpo", choice.grpo)):
+        for phase, offers in phases.items():
             for position, offer in enumerate(offers):
-                copy.write_row((batch.id, phase, position, offer.id, offer.source_task, offer.day))
+                split = "train" if splits is None else splits[offer.source_task]
+                copy.write_row((batch.id, phase, position, offer.id, offer.source_task, offer.day, split))
 
 
 def list_batches(pool: BenchmarkPool) -> tuple[Batch, ...]:
@@ -246,25 +312,41 @@ def list_batches(pool: BenchmarkPool) -> tuple[Batch, ...]:
         return tuple(batch for batch_id in ids if (batch := stored_batch(connection, batch_id)) is not None)
 
 
+def find_batch(pool: BenchmarkPool, batch_id: str) -> Batch:
+    """The batch of this id.
+
+    Raises:
+        PoolError: there is none.
+    """
+    with pool.transaction() as connection:
+        batch = stored_batch(connection, batch_id)
+    if batch is None:
+        raise PoolError(f"there is no batch {batch_id}; `flywheel pool batches` lists them")
+    return batch
+
+
 def stored_batch(connection: "Connection[Any]", batch_id: str) -> Batch | None:
     """The batch of this id, if it was made."""
     row = connection.execute(
-        "SELECT digest, created_at, first_at, last_at, distribution, quality, criteria FROM batches WHERE id = %s",
+        "SELECT digest, created_at, first_at, last_at, distribution, quality, criteria, released_at, released_because"
+        " FROM batches WHERE id = %s",
         (batch_id,),
     ).fetchone()
     if row is None:
         return None
-    digest, created_at, first_at, last_at, distribution, quality, criteria = row
+    digest, created_at, first_at, last_at, counts, quality, criteria, released_at, released_because = row
     return Batch(
         id=batch_id,
         digest=digest,
         created_at=created_at,
         first_at=first_at,
         last_at=last_at,
-        size=sum(distribution["points"].values()),
+        size=sum(counts["points"].values()),
         quality=quality,
         criteria=criteria,
-        **distribution,
+        released_at=released_at,
+        released_because=released_because,
+        **counts,
     )
 
 
@@ -276,6 +358,7 @@ class Member(Struct, frozen=True, kw_only=True):
     point_id: str
     source_task: str
     day: str
+    split: SplitName
 
 
 def batch_members(pool: BenchmarkPool, batch_id: str) -> tuple[Member, ...]:
@@ -286,14 +369,13 @@ def batch_members(pool: BenchmarkPool, batch_id: str) -> tuple[Member, ...]:
     """
     with pool.transaction() as connection:
         rows = connection.execute(
-            "SELECT phase, position, point_id, source_task, day::text FROM batch_points WHERE batch_id = %s"
+            "SELECT phase, position, point_id, source_task, day::text, split FROM batch_points WHERE batch_id = %s"
             " ORDER BY phase DESC, position",
             (batch_id,),
         ).fetchall()
     if not rows:
         raise PoolError(f"there is no batch {batch_id}; `flywheel pool batches` lists them")
-    names = ("phase", "position", "point_id", "source_task", "day")
-    return tuple(Member(**dict(zip(names, row, strict=True))) for row in rows)
+    return tuple(Member(**dict(zip(Member.__struct_fields__, row, strict=True))) for row in rows)
 
 
 def batch_overlap(pool: BenchmarkPool, batch_id: str) -> tuple[str, ...]:
@@ -307,12 +389,11 @@ def export_batch(pool: BenchmarkPool, batch_id: str, folder: Path) -> Path:
     """Write a batch for the trainers: ``sft.jsonl``, ``grpo.jsonl`` (a point in wire JSON a line), ``manifest.json``.
 
     Raises:
-        PoolError: there is no such batch, or its points are not those it was made of.
+        PoolError: there is no such training batch, it gave its points back, or they are not those it was made of.
     """
+    batch = find_batch(pool, batch_id)
+    check_trainable(batch)
     members = batch_members(pool, batch_id)
-    with pool.transaction() as connection:
-        batch = stored_batch(connection, batch_id)
-    assert batch is not None
     rows = copied_points(pool, batch_id, digest=batch.digest)
     folder.mkdir(parents=True, exist_ok=True)
     for phase in PHASES:

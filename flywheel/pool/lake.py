@@ -182,6 +182,18 @@ class Lake:
         delta = self._open(table)
         return tuple(sorted({next(iter(values.values())) for values in delta.partitions()}))
 
+    def size_bytes(self, table: str) -> int:
+        """Bytes of the present version's files; those of versions that were replaced are not counted.
+
+        Raises:
+            PoolError: the table cannot be read.
+        """
+        import pyarrow as pa
+
+        if not self.exists(table):
+            return 0
+        return sum(pa.table(self._open(table).get_add_actions()).column("size_bytes").to_pylist())
+
     def vacuum(self, table: str, *, keep_days: int) -> int:
         """Delete files that only versions replaced longer ago refer to. Returns how many; see ``BenchmarkPool.vacuum``.
 

@@ -62,7 +62,8 @@ AGGREGATE_COLUMNS: dict[str, tuple[str, str]] = {
 }
 BATCH_COLUMNS: dict[str, tuple[str, str]] = {
     "batch_id": ("string", "the partition"),
-    "phase": ("string", "sft or grpo"),
+    "phase": ("string", "sft, turn-level-rl, grpo or curriculum"),
+    "split": ("string", "train, validation or held-out; null in batches of earlier versions, which are train"),
     "position": ("int64", "place within the phase, from 0"),
     "id": ("string", "of the point"),
     "day": ("date", "the point's partition in the pool"),

@@ -2,21 +2,27 @@
 
 SFT takes first: successful points of high quality, one a task. GRPO takes other tasks, so that it starts from a model
 that has not seen them, and takes failures too: what always succeeds teaches nothing. Within each phase the choice is
-stratified by task type and complexity, and the most recent points of a stratum come first.
+stratified by task type and complexity, and the most recent points of a stratum come first. Exports choose with the same
+functions (``flywheel.pool.export_choice``).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from operator import attrgetter
+from typing import TypeVar
 
 from msgspec import Struct
 
-from flywheel.settings import BatchSettings, PhaseThreshold
+from flywheel.settings import BatchSettings
+
+Name = TypeVar("Name", str, tuple[str, str])
 
 
-class Offer(Struct, frozen=True, kw_only=True):
-    """A point that could be chosen. ``source_task`` is what two phases may not share."""
+class Offer(Struct, frozen=True, gc=False):
+    """A point that could be chosen. ``source_task`` is what two phases, or two splits, may not share: the benchmark
+    task, or tenant and task id where the point is of none.
+    """
 
     id: str
     day: date
@@ -27,6 +33,8 @@ class Offer(Struct, frozen=True, kw_only=True):
     agent_id: str
     success: bool
     overall_score: float
+    tenant_id: str = ""
+    rl_ready: bool = True
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -48,22 +56,22 @@ def choose(offers: Iterable[Offer], *, criteria: BatchSettings, marked: dict[str
     known = list(offers)
     for_sft = [
         offer
-        for offer in fresh(known, criteria.sft, marked=marked.get("sft", set()), now=now)
+        for offer in fresh(known, criteria.sft.max_age_days, marked=marked.get("sft", set()), now=now)
         if offer.overall_score >= criteria.sft.quality and (offer.success or criteria.sft_from_failures)
     ]
     sft = stratified(one_a_task(for_sft), size=criteria.max_sft_points)
     taken = {offer.source_task for offer in sft}
     for_grpo = [
         offer
-        for offer in fresh(known, criteria.grpo, marked=marked.get("grpo", set()), now=now)
+        for offer in fresh(known, criteria.grpo.max_age_days, marked=marked.get("grpo", set()), now=now)
         if offer.source_task not in taken and (offer.overall_score >= criteria.grpo.quality or not offer.success)
     ]
     return Choice(sft=sft, grpo=stratified(one_a_task(for_grpo), size=criteria.max_grpo_points))
 
 
-def fresh(offers: Iterable[Offer], threshold: PhaseThreshold, *, marked: set[str], now: datetime) -> list[Offer]:
+def fresh(offers: Iterable[Offer], max_age_days: int, *, marked: set[str], now: datetime) -> list[Offer]:
     """Those young enough that no earlier batch used in this phase."""
-    oldest = now - timedelta(days=threshold.max_age_days)
+    oldest = now - timedelta(days=max_age_days)
     return [offer for offer in offers if offer.timestamp >= oldest and offer.id not in marked]
 
 
@@ -75,21 +83,66 @@ def one_a_task(offers: Iterable[Offer]) -> list[Offer]:
     return list(best.values())
 
 
-def stratified(offers: Sequence[Offer], *, size: int) -> tuple[Offer, ...]:
-    """At most ``size`` offers, each stratum with its share (largest remainders), recent first, ids break ties."""
-    strata: dict[tuple[str, str], list[Offer]] = defaultdict(list)
-    for offer in offers:
-        strata[offer.task_type, offer.complexity].append(offer)
-    shares = apportioned({name: len(members) for name, members in strata.items()}, seats=min(size, len(offers)))
+def stratified(
+    offers: Sequence[Offer], *, size: int, recent_first: bool = True, mix: Mapping[str, float] | None = None
+) -> tuple[Offer, ...]:
+    """At most ``size`` offers, each stratum of task type and complexity with its share.
+
+    Args:
+        offers: what there is.
+        size: how many to choose at most.
+        recent_first: which of a stratum are chosen; otherwise by id, a digest, which is as good as chance.
+        mix: shares of the complexities that are to be kept, though fewer are chosen; by default what there is.
+    """
+    ordered = in_order(offers, recent_first=recent_first)
+    if not mix:
+        return first_of_strata(ordered, size=size, stratum=lambda offer: (offer.task_type, offer.complexity))
+    levels: dict[str, list[Offer]] = defaultdict(list)
+    for offer in ordered:
+        levels[offer.complexity].append(offer)
+    seats = kept_shares({level: len(levels[level]) for level in mix}, mix, seats=min(size, len(offers)))
     chosen = [
         offer
-        for name in sorted(strata)
-        for offer in sorted(strata[name], key=attrgetter("timestamp", "id"), reverse=True)[: shares[name]]
+        for level, count in seats.items()
+        for offer in first_of_strata(levels[level], size=count, stratum=lambda offer: (offer.task_type, ""))
     ]
-    return tuple(sorted(chosen, key=attrgetter("timestamp", "id"), reverse=True))
+    return tuple(in_order(chosen, recent_first=recent_first))
 
 
-def apportioned(sizes: dict[tuple[str, str], int], *, seats: int) -> dict[tuple[str, str], int]:
+def in_order(offers: Iterable[Offer], *, recent_first: bool) -> list[Offer]:
+    """The order of a batch; ids break ties."""
+    if recent_first:
+        return sorted(offers, key=attrgetter("timestamp", "id"), reverse=True)
+    return sorted(offers, key=attrgetter("id"))
+
+
+def first_of_strata(
+    ordered: Sequence[Offer], *, size: int, stratum: Callable[[Offer], tuple[str, str]]
+) -> tuple[Offer, ...]:
+    """The first offers of each stratum, as many as are its share (largest remainders), in the order they had."""
+    names = [stratum(offer) for offer in ordered]
+    sizes: dict[tuple[str, str], int] = defaultdict(int)
+    for name in names:
+        sizes[name] += 1
+    left = apportioned(sizes, seats=min(size, len(ordered)))
+    chosen: list[Offer] = []
+    for name, offer in zip(names, ordered, strict=True):
+        if left[name]:
+            left[name] -= 1
+            chosen.append(offer)
+    return tuple(chosen)
+
+
+def kept_shares(sizes: Mapping[str, int], mix: Mapping[str, float], *, seats: int) -> dict[str, int]:
+    """Seats that keep the shares: as many as the scarcest name allows."""
+    given = apportioned(mix, seats=seats)
+    while seats and any(given[name] > sizes[name] for name in given):
+        seats = min(seats - 1, *(int((sizes[name] + 1) / mix[name]) for name in given if given[name] > sizes[name]))
+        given = apportioned(mix, seats=seats)
+    return given
+
+
+def apportioned(sizes: Mapping[Name, float], *, seats: int) -> dict[Name, int]:
     """Seats in proportion to sizes by the method of largest remainders (Hamilton)."""
     total = sum(sizes.values())
     if not total:

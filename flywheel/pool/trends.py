@@ -6,10 +6,8 @@ from datetime import date, datetime, timedelta
 
 from msgspec import Struct
 
-from flywheel.errors import PoolError
-from flywheel.pool.batches import PHASES, missing, offers_since, readiness_of
+from flywheel.pool.batches import PHASES, missing, offered_now, readiness_of
 from flywheel.pool.gates import GATES, WARNING_GATES
-from flywheel.pool.lake import first_line
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import RawDay
 from flywheel.pool.schemas import COLD, WARM
@@ -176,27 +174,8 @@ def tier_size(pool: BenchmarkPool, tier: Tier) -> TierSize:
         ).fetchone()
     assert row is not None
     rows, days, hot_bytes = (int(value) for value in row)
-    size = hot_bytes if tier == "hot" else lake_bytes(pool, LAKE_TABLES[tier])
+    size = hot_bytes if tier == "hot" else pool.lake.size_bytes(LAKE_TABLES[tier])
     return TierSize(tier_rows=rows, tier_days=days, tier_bytes=size)
-
-
-def lake_bytes(pool: BenchmarkPool, table: str) -> int:
-    """Bytes of the files of a lake table's present version; those of versions that were replaced are not counted.
-
-    Raises:
-        PoolError: the table cannot be read.
-    """
-    import pyarrow as pa
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    if not pool.lake.exists(table):
-        return 0
-    try:
-        actions = DeltaTable(pool.lake.table_url(table)).get_add_actions()
-    except (DeltaError, OSError) as error:
-        raise PoolError(f"lake table {table} at {pool.lake.url} cannot be read: {first_line(error)}") from error
-    return sum(pa.table(actions).column("size_bytes").to_pylist())
 
 
 def batch_outlook(pool: BenchmarkPool, *, now: datetime) -> Outlook:
@@ -212,16 +191,12 @@ def batch_outlook(pool: BenchmarkPool, *, now: datetime) -> Outlook:
     criteria = pool.settings.batch
     start = now - timedelta(days=RATE_DAYS)
     with pool.transaction() as connection:
-        marked: dict[str, set[str]] = defaultdict(set)
-        for phase, point_id in connection.execute("SELECT phase, point_id FROM batch_points WHERE NOT released"):
-            marked[phase].add(point_id)
-        oldest = now - timedelta(days=max(criteria.sft.max_age_days, criteria.grpo.max_age_days))
-        offers = list(offers_since(pool, oldest))
+        offers, marked = offered_now(pool, connection, now=now)
         choice = choose(offers, criteria=criteria, marked=marked, now=now)
         without = choose(
             [offer for offer in offers if offer.timestamp < start], criteria=criteria, marked=marked, now=now
         )
-        lacking = missing(readiness_of(connection, choice), criteria)
+        lacking = missing(readiness_of(pool, connection, choice), criteria)
     phases = tuple(
         phase_outlook(
             phase,

@@ -1,12 +1,10 @@
 import json
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flywheel.errors import PoolError
-from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.batches import (
     PhaseReadiness,
     Readiness,
@@ -18,18 +16,15 @@ from flywheel.pool.batches import (
     missing,
     readiness,
 )
-from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema
 from flywheel.pool.schemas import BATCH_COLUMNS, BATCHES
 from flywheel.pool.tiers import place_warm
-from flywheel.pool.validation import validate_day
 from flywheel.records import decode_point
 from flywheel.settings import BatchSettings, PhaseThreshold, Settings
-from tests.pool.logs import NOON, Log, task_logs, write_segment
+from tests.pool.filling import DAY, LATER, fill, some_tasks
+from tests.pool.logs import NOON
 
-DAY = date(2026, 3, 2)
-LATER = NOON + timedelta(days=1)
 CRITERIA = BatchSettings(
     sft=PhaseThreshold(points=6, quality=0.8, max_age_days=90, task_types=2),
     grpo=PhaseThreshold(points=4, quality=0.5, max_age_days=90, task_types=1),
@@ -41,26 +36,6 @@ CRITERIA = BatchSettings(
 @pytest.fixture
 def pool(settings: Settings) -> BenchmarkPool:
     return BenchmarkPool.open(settings.model_copy(update={"batch": CRITERIA}))
-
-
-def fill(pool: BenchmarkPool, name: str, logs: list[Log], *, check: bool = True) -> None:
-    write_segment(pool.settings, name, logs)
-    index_segments(pool, now=LATER)
-    validate_day(pool, DAY, now=LATER)
-    anonymize_day(pool, DAY)
-    if check:
-        find_violations(pool, DAY)
-    place_warm(pool, DAY, now=LATER)
-
-
-def some_tasks(count: int, *, prefix: str = "t") -> list[Log]:
-    logs: list[Log] = []
-    for number in range(count):
-        at = NOON + timedelta(minutes=number)
-        task_type = "research" if number % 3 == 0 else "tool-calling"
-        worked: dict[str, Any] = {} if number % 4 else {"success": False, "overallScore": 0.3}
-        logs += task_logs(f"{prefix}{number}", at=at, taskType=task_type, **worked)
-    return logs
 
 
 def test_what_is_missing_is_said_in_numbers(pool: BenchmarkPool) -> None:

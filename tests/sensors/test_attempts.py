@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.settings import Settings
 from sensors.attempts import STARTED_AT, run_states
 from sensors.run_interrupted import run_interrupted
 from sensors.training_batch_ready import open_batches, remaining
@@ -27,6 +29,12 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield ephemeral
 
 
+@pytest.fixture
+def pool(settings: Settings) -> Iterator[BenchmarkPool]:
+    with BenchmarkPool.open(settings) as opened:
+        yield opened
+
+
 def make_run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, *, partition: str = "b1") -> dg.DagsterRun:
     return instance.create_run_for_job(idle, status=status, tags={"dagster/partition": partition})
 
@@ -46,12 +54,12 @@ def test_failures_before_the_services_started_are_forgiven(
     assert run_states(instance, "b1") == ()
 
 
-def test_a_batch_without_a_verdict_is_open(instance: dg.DagsterInstance) -> None:
+def test_a_batch_without_a_verdict_is_open(instance: dg.DagsterInstance, pool: BenchmarkPool) -> None:
     instance.add_dynamic_partitions("training_batches", ["b1", "b2"])
     instance.report_runless_asset_event(dg.AssetMaterialization("deployment_candidate", partition="b1"))
     make_run(instance, dg.DagsterRunStatus.FAILURE, partition="b2")
-    (batch,) = open_batches(instance)
-    assert (batch.id, batch.runs) == ("b2", ("failed",))
+    (batch,) = open_batches(instance, pool)
+    assert (batch.id, batch.runs, batch.released, batch.last) == ("b2", ("failed",), None, True)
 
 
 def test_a_batch_goes_on_where_it_was_cut_off(instance: dg.DagsterInstance) -> None:

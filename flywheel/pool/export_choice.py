@@ -1,0 +1,266 @@
+"""What an export asks for, and which points it takes: pure choice, with the functions that choose training batches."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from flywheel.errors import PoolError
+from flywheel.pool.filters import PointFilter
+from flywheel.pool.selection import Offer, apportioned, fresh, in_order, stratified
+from flywheel.records import Complexity
+from flywheel.settings import Phase, Settings
+from flywheel.tasks.source import Split
+from flywheel.tasks.splits import split_of
+
+SplitName = Literal["train", "validation", "held-out"]
+SPLITS: tuple[SplitName, ...] = ("train", "validation", "held-out")
+SPLIT_NAMES: dict[Split, SplitName] = {
+    Split.TRAIN: "train",
+    Split.VALIDATION: "validation",
+    Split.HELDOUT: "held-out",
+}
+
+
+class ExportCriteria(Struct, frozen=True, kw_only=True):
+    """What decides an export.
+
+    Attributes:
+        phase: which row of SPEC's table it is for; its points are marked for this phase.
+        min_points: fewer points of quality, and nothing is exported. Failures do not count.
+        max_points: at most so many, failures included.
+        min_quality: least overall score, 0–1, of points that are no failures.
+        max_age_days: oldest points.
+        min_task_types: least number of different task types.
+        min_agents: least number of different agents.
+        only: what every point must hold, failures too.
+        complexity_mix: shares by complexity that are kept exactly, summing to 1; empty: as the pool has them.
+        prefer_recent: the most recent of a stratum first; otherwise by id, a digest, spread over all times.
+        include_failures: points that did not succeed come on top, whatever their quality, in their natural share.
+        remove_near_duplicates: of points that say almost the same the best stays.
+        validation_fraction: share of tasks for validation, 0–1.
+        heldout_fraction: share of tasks held out, 0–1; the rest is for training.
+    """
+
+    phase: Phase
+    min_points: int
+    max_points: int
+    min_quality: float
+    max_age_days: int
+    min_task_types: int = 1
+    min_agents: int = 1
+    only: PointFilter = PointFilter()
+    complexity_mix: dict[str, float] = {}
+    prefer_recent: bool = True
+    include_failures: bool = False
+    remove_near_duplicates: bool = True
+    validation_fraction: float = 0.1
+    heldout_fraction: float = 0.1
+
+
+class Judgement(Struct, frozen=True):
+    """Ids of points that were chosen and must not stay: without a conversation to learn from, or said before."""
+
+    unusable: frozenset[str] = frozenset()
+    near_duplicates: frozenset[str] = frozenset()
+
+
+class ExportChoice(Struct, frozen=True, kw_only=True):
+    """The points of an export in order, failures among them, and how many were left out for what they say."""
+
+    offers: tuple[Offer, ...]
+    unusable: int = 0
+    near_duplicates: int = 0
+
+
+def criteria_for(settings: Settings, phase: Phase, **changes: Any) -> ExportCriteria:
+    """The criteria of a phase as configured; at most twice its points.
+
+    ``changes`` replace fields. Where they name task types or agents, no more different ones are asked for than those.
+
+    Raises:
+        PoolError: they contradict each other.
+    """
+    row = settings.batch.phases[phase]
+    only = changes.get("only", PointFilter())
+    types, agents = row.task_types or len(settings.task_types), row.agents
+    fields: dict[str, Any] = {
+        "min_points": row.points,
+        "max_points": max(2 * row.points, changes.get("min_points", 0)),
+        "min_quality": row.quality,
+        "max_age_days": row.max_age_days,
+        "min_task_types": min(types, len(set(only.task_types)) or types),
+        "min_agents": min(agents, len(set(only.agents)) or agents),
+    }
+    criteria = ExportCriteria(phase=phase, **(fields | changes))
+    problems = "; ".join(contradictions(criteria))
+    if problems:
+        raise PoolError(f"these criteria cannot be met by any point: {problems}")
+    return criteria
+
+
+def contradictions(criteria: ExportCriteria) -> Iterator[str]:
+    """What is wrong with criteria, a sentence each."""
+    only, mix = criteria.only, criteria.complexity_mix
+    if not 0 < criteria.min_points <= criteria.max_points:
+        yield f"at least {criteria.min_points:,} points and at most {criteria.max_points:,}"
+    if not 0 <= criteria.min_quality <= 1:
+        yield f"quality {criteria.min_quality} is not within 0–1"
+    if criteria.max_age_days <= 0:
+        yield f"an age of at most {criteria.max_age_days} days"
+    if criteria.phase == "sft" and criteria.include_failures:
+        yield "SFT learns from successes only, failures are for the other phases"
+    fractions = (criteria.validation_fraction, criteria.heldout_fraction)
+    if min(fractions) < 0 or sum(fractions) >= 1:
+        yield f"validation {fractions[0]} and held-out {fractions[1]} leave no share for training"
+    if only.since and only.until and only.since >= only.until:
+        yield f"a time from {only.since} to {only.until}"
+    if unknown := sorted(set(mix) - {level.value for level in Complexity}):
+        yield f"complexity {', '.join(unknown)} is none of {', '.join(level.value for level in Complexity)}"
+    if mix and (min(mix.values()) <= 0 or abs(sum(mix.values()) - 1) > 1e-6):
+        yield f"the shares of the complexity mix must be above 0 and sum to 1, not {sum(mix.values()):g}"
+
+
+def choose_export(
+    offers: Iterable[Offer],
+    criteria: ExportCriteria,
+    *,
+    marked: set[str],
+    now: datetime,
+    judge: Callable[[Sequence[Offer]], Judgement] = lambda _: Judgement(),
+) -> ExportChoice:
+    """Choose an export: choose, let the points' contents be judged, and choose again without those that must not stay.
+
+    Args:
+        offers: what the pool holds.
+        criteria: what decides.
+        marked: ids of points that an earlier batch used in this phase.
+        now: ages are counted from here.
+        judge: given the chosen points, the best first, says which must not stay. It is asked until none is left.
+    """
+    candidates = eligible(offers, criteria, marked=marked, now=now)
+    unusable = near_duplicates = 0
+    while True:
+        chosen = pick(candidates, criteria)
+        judgement = judge(sorted(chosen, key=lambda o: (o.overall_score, o.timestamp, o.id), reverse=True))
+        gone = judgement.unusable | judgement.near_duplicates
+        if not gone:
+            return ExportChoice(offers=chosen, unusable=unusable, near_duplicates=near_duplicates)
+        unusable += len(judgement.unusable)
+        near_duplicates += len(judgement.near_duplicates)
+        candidates = [offer for offer in candidates if offer.id not in gone]
+
+
+def eligible(offers: Iterable[Offer], criteria: ExportCriteria, *, marked: set[str], now: datetime) -> list[Offer]:
+    """Points that the phase can learn from: young, not used before, of quality, or failures where they are asked for.
+
+    SFT needs successes; the other phases points that are complete enough for reinforcement learning.
+    """
+    sft, anything = criteria.phase == "sft", criteria.only == PointFilter()
+    return [
+        offer
+        for offer in fresh(offers, criteria.max_age_days, marked=marked, now=now)
+        if (sft or offer.rl_ready)
+        and (anything or matches(offer, criteria.only))
+        and (offer.overall_score >= criteria.min_quality if offer.success else criteria.include_failures)
+    ]
+
+
+def matches(offer: Offer, only: PointFilter) -> bool:
+    """Whether a point holds every condition of a filter."""
+    return (
+        (only.since is None or offer.timestamp >= only.since)
+        and (only.until is None or offer.timestamp < only.until)
+        and (not only.task_types or offer.task_type in only.task_types)
+        and (not only.complexities or offer.complexity in only.complexities)
+        and (not only.agents or offer.agent_id in only.agents)
+        and (not only.tenants or offer.tenant_id in only.tenants)
+        and (only.min_quality is None or offer.overall_score >= only.min_quality)
+        and (only.success is None or offer.success == only.success)
+        and (only.rl_ready is None or offer.rl_ready == only.rl_ready)
+    )
+
+
+def pick(candidates: Sequence[Offer], criteria: ExportCriteria) -> tuple[Offer, ...]:
+    """The stratified choice. Failures have their natural share, but take no place that the least number needs."""
+    good = [offer for offer in candidates if offer.success]
+    failed = [offer for offer in candidates if not offer.success]
+    size = min(criteria.max_points, len(candidates))
+    seats = apportioned({"good": len(good), "failed": len(failed)}, seats=size).get("good", 0)
+    seats = max(seats, min(criteria.min_points, len(good)))
+    chosen = [
+        offer
+        for some, count in ((good, seats), (failed, size - seats))
+        for offer in stratified(some, size=count, recent_first=criteria.prefer_recent, mix=criteria.complexity_mix)
+    ]
+    return tuple(in_order(chosen, recent_first=criteria.prefer_recent))
+
+
+def split_tasks(
+    tasks: Collection[str],
+    criteria: ExportCriteria,
+    *,
+    held_out: Collection[str] = (),
+    published: Mapping[str, Split] | None = None,
+) -> dict[str, SplitName]:
+    """The split of each task.
+
+    By the hash of its name, so it is the same in every export with these fractions. What an earlier batch held out
+    stays held out, and what a benchmark keeps from training keeps its place there.
+
+    Args:
+        tasks: to be split.
+        criteria: the fractions.
+        held_out: tasks of earlier held-out sets.
+        published: the benchmark's own split of its tasks.
+    """
+    fractions = {
+        "heldout_fraction": criteria.heldout_fraction,
+        "validation_fraction": criteria.validation_fraction,
+    }
+    own = published or {}
+
+    def name_of(task: str) -> SplitName:
+        if task in held_out:
+            return "held-out"
+        benchmark = own.get(task, Split.TRAIN)
+        return SPLIT_NAMES[split_of(task, **fractions) if benchmark is Split.TRAIN else benchmark]
+
+    return {task: name_of(task) for task in tasks}
+
+
+def lacking(offers: Sequence[Offer], criteria: ExportCriteria, *, configured: Sequence[str]) -> Iterator[str]:
+    """What an export still lacks, a sentence with its numbers each."""
+    of_quality = sum(offer.success for offer in offers)
+    if of_quality < criteria.min_points:
+        yield (
+            f"{of_quality:,} of {criteria.min_points:,} new points with quality ≥ {criteria.min_quality} "
+            f"of the last {criteria.max_age_days} days for {criteria.phase}"
+        )
+    types = {offer.task_type for offer in offers}
+    if len(types) < criteria.min_task_types:
+        absent = sorted(set(criteria.only.task_types or configured) - types)
+        yield f"{len(types)} of {criteria.min_task_types} task types for {criteria.phase}: no {', '.join(absent)}"
+    agents = {offer.agent_id for offer in offers}
+    if len(agents) < criteria.min_agents:
+        yield f"{len(agents)} of {criteria.min_agents} agents for {criteria.phase}"
+
+
+def distribution(offers: Sequence[Offer], splits: Mapping[str, SplitName] | None) -> dict[str, dict[str, int]]:
+    """How many points there are of each kind. ``splits`` are by source task; without them all is for training."""
+    return {
+        "task_types": dict(Counter(offer.task_type for offer in offers)),
+        "complexities": dict(Counter(offer.complexity for offer in offers)),
+        "agents": dict(Counter(offer.agent_id for offer in offers)),
+        "outcomes": dict(Counter("success" if offer.success else "failure" for offer in offers)),
+        "splits": dict(Counter("train" if splits is None else splits[offer.source_task] for offer in offers)),
+    }
+
+
+def described(criteria: ExportCriteria) -> dict[str, Any]:
+    """The criteria as JSON has them."""
+    built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(criteria))
+    return built

@@ -1,0 +1,53 @@
+"""What the warm tier offers for batches: its points without their payload, read by column."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.schemas import WARM
+from flywheel.pool.selection import Offer
+from flywheel.records import utc_day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = (*(name for name in Offer.__struct_fields__ if name != "source_task"), "task_id", "source")
+
+
+def read_offers(
+    pool: BenchmarkPool,
+    *,
+    since: datetime,
+    until: datetime | None = None,
+    version: int | None = None,
+    verifiable: bool = False,
+) -> Iterator[Offer]:
+    """Points of the days from ``since`` to ``until``, both whole.
+
+    Args:
+        pool: whose warm tier is read.
+        since: an instant of the first day.
+        until: an instant of the last day; None: all that follow.
+        version: of the lake table; by default what it holds now.
+        verifiable: only points that name a benchmark task, whose answers can be verified.
+
+    Raises:
+        PoolError: the lake cannot be read, which is not the same as empty.
+    """
+    first, last = str(utc_day(since)), "9999" if until is None else str(utc_day(until))
+    days = [day for day in pool.lake.partitions(WARM) if first <= day <= last]
+    for rows in pool.lake.read(WARM, columns=COLUMNS, partitions=days, version=version):
+        yield from offers_of(rows.filter(rows.column("source").is_valid()) if verifiable else rows)
+
+
+def offers_of(rows: "pa.RecordBatch") -> Iterator[Offer]:
+    """Rows of ``COLUMNS`` as offers."""
+    columns: dict[str, list[Any]] = {
+        name: rows.column(name).to_numpy(zero_copy_only=False).tolist() for name in COLUMNS if name != "timestamp"
+    }  # to_pylist takes forty times as long for dates
+    instants = rows.column("timestamp").to_numpy(zero_copy_only=False).astype("datetime64[us]").tolist()
+    tasks = zip(columns["source"], columns["tenant_id"], columns["task_id"], strict=True)
+    columns["timestamp"] = [instant.replace(tzinfo=UTC) for instant in instants]
+    columns["source_task"] = [source or f"{tenant}/{task}" for source, tenant, task in tasks]
+    return map(Offer, *(columns[name] for name in Offer.__struct_fields__))

@@ -1,0 +1,72 @@
+"""The sensor that starts training, with a real instance and a real pool."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from flywheel.pool.batches import batch_members, list_batches, make_batch
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.settings import Settings
+from resources.benchmark_pool import BenchmarkPoolResource
+from sensors.training_batch_ready import training_batch_ready
+from tests.pool.filling import LATER, fill, some_tasks
+
+
+@dg.job
+def idle() -> None:
+    """Does nothing."""
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
+
+
+@pytest.fixture
+def pool(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[BenchmarkPool]:
+    """A pool with a batch b1, found by the environment as the sensor finds it."""
+    variables = {"PROFILE": "smoke", "HOME": str(tmp_path / "home"), "DATABASE_URL": database_url}
+    phases = {"SFT__POINTS": "5", "SFT__TASK_TYPES": "1", "GRPO__POINTS": "5", "GRPO__TASK_TYPES": "1"}
+    for name, value in {**variables, **{f"BATCH__{name}": value for name, value in phases.items()}}.items():
+        monkeypatch.setenv(f"FLYWHEEL_{name}", value)
+    monkeypatch.setenv("FLYWHEEL_BATCH__MAX_SFT_POINTS", "8")
+    with BenchmarkPool.open(Settings.load()) as opened:
+        fill(opened, "a", some_tasks(16))
+        make_batch(opened, "b1", now=LATER)
+        yield opened
+
+
+def tick(instance: dg.DagsterInstance) -> str:
+    """What the sensor says when it starts nothing."""
+    context = dg.build_sensor_context(instance=instance)
+    result = training_batch_ready(context, benchmark_pool=BenchmarkPoolResource())
+    assert isinstance(result, dg.SkipReason)
+    return result.skip_message or ""
+
+
+def test_a_batch_that_is_given_up_is_released_once_and_the_tick_says_so(
+    instance: dg.DagsterInstance, pool: BenchmarkPool
+) -> None:
+    instance.add_dynamic_partitions("training_batches", ["b1"])
+    for _ in range(3):
+        instance.create_run_for_job(idle, status=dg.DagsterRunStatus.FAILURE, tags={"dagster/partition": "b1"})
+    points = len(batch_members(pool, "b1"))
+    assert tick(instance) == (
+        f"batch b1 is given up, its training failed 3 times: its {points} points may be chosen again"
+    )
+    (batch,) = list_batches(pool)
+    assert batch.released_because == "its training failed 3 times"
+    assert "b1" not in tick(instance)
+    assert list_batches(pool) == (batch,)
+
+
+def test_a_batch_that_failed_twice_keeps_its_points(instance: dg.DagsterInstance, pool: BenchmarkPool) -> None:
+    instance.add_dynamic_partitions("training_batches", ["b1"])
+    for status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED):
+        instance.create_run_for_job(idle, status=status, tags={"dagster/partition": "b1"})
+    assert tick(instance) == "batch b1 is being trained"
+    (batch,) = list_batches(pool)
+    assert batch.released_at is None
