@@ -11,6 +11,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from flywheel.errors import PoolError
+from flywheel.pool.object_store import reason_of, storage_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 PARTITION = "day"
 ROWS_A_GROUP = 8_192  # what is compressed, and read back, at once: some 50 MB of points
 ROWS_A_BATCH = 1_000
+NO_COMMIT = "No files in log segment"  # what delta-rs says of a store that answers and has no such table
 
 
 class Lake:
@@ -26,6 +28,7 @@ class Lake:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
+        self.storage_options = storage_options(self.url)
 
     def table_url(self, table: str) -> str:
         """Folder or URL of a table."""
@@ -38,12 +41,18 @@ class Lake:
             PoolError: the lake cannot be reached, which is not the same as empty.
         """
         from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
+        from deltalake.exceptions import DeltaError, TableNotFoundError
 
         try:
-            return DeltaTable.is_deltatable(self.table_url(table))
+            if self.storage_options is None:
+                return DeltaTable.is_deltatable(self.table_url(table))
+            # While it asks a store, is_deltatable lets no other thread run; opening the table does.
+            DeltaTable(self.table_url(table), storage_options=self.storage_options)
         except (DeltaError, OSError) as error:
+            if isinstance(error, TableNotFoundError) and NO_COMMIT in str(error):
+                return False
             raise self._unreadable(table, error) from error
+        return True
 
     def replace(self, table: str, partition: str, rows: "pa.RecordBatchReader", *, key: str = PARTITION) -> None:
         """Make the rows the whole content of one partition, in one commit. Readers see the old content or the new.
@@ -66,6 +75,7 @@ class Lake:
                 predicate=predicate,
                 partition_by=[key],
                 writer_properties=WriterProperties(compression="ZSTD", max_row_group_size=ROWS_A_GROUP),
+                storage_options=self.storage_options,
             )
         except (DeltaError, OSError) as error:
             raise PoolError(
@@ -139,17 +149,20 @@ class Lake:
         from deltalake.exceptions import DeltaError
 
         try:
-            return DeltaTable(self.table_url(table), version=version)
+            return DeltaTable(self.table_url(table), version=version, storage_options=self.storage_options)
         except (DeltaError, OSError) as error:
             raise self._unreadable(table, error) from error
 
     def _unreadable(self, table: str, error: Exception) -> PoolError:
-        return PoolError(f"lake table {table} at {self.url} cannot be read: {first_line(error)}")
+        advice = (
+            "" if self.storage_options is None else "; see that FLYWHEEL_LAKE_URL and the store's credentials are right"
+        )
+        return PoolError(f"lake table {table} at {self.url} cannot be read: {first_line(error)}{advice}")
 
 
 def first_line(error: Exception) -> str:
-    """What an error of delta-rs says, without the trace of its frames."""
-    return str(error).partition("\n")[0]
+    """What an error of delta-rs says, without the trace of its frames and of the store's retries."""
+    return reason_of(error)
 
 
 @contextmanager

@@ -66,15 +66,18 @@ WHOLE = {VALIDATED: 5, ANONYMIZED: 5, WARM: 5, "hot": 5, "cold": 5, "quarantine"
 
 
 @pytest.mark.parametrize(
-    ("days", "gone"),
+    ("days", "gone", "lake_url"),
     [
-        (7, ()),
-        (8, ("hot",)),
-        (90, ("hot",)),
-        (91, ("hot", WARM, VALIDATED, ANONYMIZED)),
-        (730, ("hot", WARM, VALIDATED, ANONYMIZED)),
-        (731, ("hot", WARM, VALIDATED, ANONYMIZED, "cold", "quarantine")),
+        (7, (), "folder"),
+        (8, ("hot",), "folder"),
+        (90, ("hot",), "folder"),
+        (91, ("hot", WARM, VALIDATED, ANONYMIZED), "folder"),
+        (91, ("hot", WARM, VALIDATED, ANONYMIZED), "s3"),
+        (730, ("hot", WARM, VALIDATED, ANONYMIZED), "folder"),
+        (731, ("hot", WARM, VALIDATED, ANONYMIZED, "cold", "quarantine"), "folder"),
+        (731, ("hot", WARM, VALIDATED, ANONYMIZED, "cold", "quarantine"), "s3"),
     ],
+    indirect=["lake_url"],
 )
 def test_each_tier_is_left_at_its_age(filled: BenchmarkPool, days: int, gone: tuple[str, ...]) -> None:
     announced = find_expired(filled, now=after(days))
