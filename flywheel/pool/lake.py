@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from flywheel.errors import PoolError
 from flywheel.pool.object_store import reason_of, storage_options
 
@@ -20,7 +22,16 @@ if TYPE_CHECKING:
 PARTITION = "day"
 ROWS_A_GROUP = 8_192  # what is compressed, and read back, at once: some 50 MB of points
 ROWS_A_BATCH = 1_000
+LOG_RETENTION = "delta.logRetentionDuration"
 NO_COMMIT = "No files in log segment"  # what delta-rs says of a store that answers and has no such table
+
+
+class Compaction(Struct, frozen=True, kw_only=True):
+    """How many data files the newest version of a table had before, and how many it has now."""
+
+    table: str
+    files_before: int
+    files_after: int
 
 
 class Lake:
@@ -139,6 +150,54 @@ class Lake:
             )
         except (DeltaError, OSError) as error:
             raise PoolError(f"lake table {table} at {self.url} was not vacuumed: {first_line(error)}") from error
+
+    def compact(self, table: str, *, history_days: int) -> Compaction:
+        """Merge the small files of each partition, sum the log up, and drop its entries of longer ago.
+
+        Rows stay as they are, and so do the versions of the last ``history_days``; see ``BenchmarkPool.compact``.
+
+        Raises:
+            PoolError: the table cannot be read or written.
+        """
+        from deltalake import WriterProperties
+        from deltalake.exceptions import DeltaError
+
+        if not self.exists(table):
+            return Compaction(table=table, files_before=0, files_after=0)
+        delta = self._open(table)
+        before = len(delta.file_uris())
+        properties = WriterProperties(compression="ZSTD", max_row_group_size=ROWS_A_GROUP)
+        try:
+            delta.optimize.compact(max_concurrent_tasks=1, writer_properties=properties)
+            self._sum_up_log(delta, keep_days=history_days)
+        except (DeltaError, OSError) as error:
+            raise PoolError(f"lake table {table} at {self.url} was not compacted: {first_line(error)}") from error
+        return Compaction(table=table, files_before=before, files_after=len(delta.file_uris()))
+
+    def forget(self, table: str) -> None:
+        """Remove all that is left of earlier versions: their files, and the log that told of their content.
+
+        Raises:
+            PoolError: the table cannot be read or its files not be deleted.
+        """
+        from deltalake.exceptions import DeltaError
+
+        if not self.exists(table):
+            return
+        self.vacuum(table, keep_days=0)
+        try:
+            self._sum_up_log(self._open(table), keep_days=0)
+        except (DeltaError, OSError) as error:
+            raise PoolError(f"the log of lake table {table} at {self.url} was not cut: {first_line(error)}") from error
+
+    @staticmethod
+    def _sum_up_log(delta: "DeltaTable", *, keep_days: int) -> None:
+        """Write a checkpoint and drop the entries before it that are older."""
+        wanted = {LOG_RETENTION: f"interval {keep_days} days"}
+        if delta.metadata().configuration.get(LOG_RETENTION) != wanted[LOG_RETENTION]:
+            delta.alter.set_table_properties(wanted)
+        delta.create_checkpoint()
+        delta.cleanup_metadata()
 
     def version(self, table: str) -> int:
         """The table's version, which grows by one with every commit; -1 before the first."""

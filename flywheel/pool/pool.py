@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from flywheel.database import connect, raise_outage
 from flywheel.errors import PoolError
-from flywheel.pool.lake import PARTITION, Lake, spooled
+from flywheel.pool.lake import PARTITION, Compaction, Lake, spooled
 from flywheel.settings import Settings
 
 if TYPE_CHECKING:
@@ -107,6 +107,24 @@ class BenchmarkPool(Struct, frozen=True):
         """
         with self.exclusive(f"lake:{table}"):
             return self.lake.vacuum(table, keep_days=keep_days)
+
+    def compact(self, table: str) -> Compaction:
+        """Merge the small files of a lake table; writers wait meanwhile, readers do not notice.
+
+        Raises:
+            PoolError: the table cannot be read or written.
+        """
+        with self.exclusive(f"lake:{table}"):
+            return self.lake.compact(table, history_days=self.settings.history_days)
+
+    def forget(self, table: str) -> None:
+        """Remove all that is left of earlier versions of a lake table. Who reads one of them now gets an error.
+
+        Raises:
+            PoolError: the table cannot be read or its files not be deleted.
+        """
+        with self.exclusive(f"lake:{table}"):
+            self.lake.forget(table)
 
 
 def lock_key(name: str) -> int:

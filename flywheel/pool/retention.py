@@ -15,9 +15,10 @@ from psycopg import Connection
 
 from flywheel.errors import PoolError
 from flywheel.pool.intake import points_removed
+from flywheel.pool.lake import Compaction
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema, read_rows
-from flywheel.pool.schemas import ANONYMIZED, COLD, POINT_COLUMNS, VALIDATED, WARM
+from flywheel.pool.schemas import ANONYMIZED, COLD, LAKE_TABLES, POINT_COLUMNS, VALIDATED, WARM
 from flywheel.pool.tiers import Stored, age_days, aggregate_cold, place_hot, place_warm, stored_points
 from flywheel.records import utc_day
 
@@ -47,9 +48,10 @@ AGED_ROWS: dict[Store, str] = {
 
 
 class RetentionReport(Struct, frozen=True, kw_only=True):
-    """What was removed, and how many files of replaced versions the lake no longer keeps."""
+    """What was removed, how many files the lake's tables have after compaction, how many of old versions are gone."""
 
     removed: tuple[Expired, ...]
+    compacted: tuple[Compaction, ...]
     files: int
 
 
@@ -93,7 +95,7 @@ def settled_days(connection: Connection[Any]) -> frozenset[date]:
 
 
 def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
-    """Remove what is older than its place, each day's from hot to cold, then the lake's replaced versions.
+    """Remove what is older than its place, each day's from hot to cold, then compact the lake's tables and vacuum them.
 
     A day of which something cannot be removed is left as it then is; the others go on.
 
@@ -120,11 +122,11 @@ def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
             refusals[item.day] = str(error)
         else:
             removed.append(item)
-    tables = (VALIDATED, ANONYMIZED, WARM, COLD)
-    files = sum(pool.vacuum(table, keep_days=pool.settings.history_days) for table in tables)
+    compacted = tuple(pool.compact(table) for table in LAKE_TABLES)
+    files = sum(pool.vacuum(table, keep_days=pool.settings.history_days) for table in LAKE_TABLES)
     if refusals:
         raise PoolError(f"{len(refusals)} days were not cleared: {'; '.join(refusals.values())}")
-    return RetentionReport(removed=tuple(removed), files=files)
+    return RetentionReport(removed=tuple(removed), compacted=compacted, files=files)
 
 
 def leave_hot(pool: BenchmarkPool, day: date, now: datetime) -> None:

@@ -1,7 +1,11 @@
 """An empty pool on a database of its own, its lake in a folder or in an object store."""
 
-import logging
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -13,16 +17,27 @@ from flywheel.settings import Settings
 
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[str]:
-    """URL of a local S3 server."""
-    server = pytest.importorskip("moto.server", reason="moto is not installed; pip install 'moto[s3]'")
-    logging.getLogger("werkzeug").disabled = True  # a line a request
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    running.start()
+    """URL of a local S3 server. It is a process: some calls of delta-rs let no other thread run while they wait."""
+    pytest.importorskip("moto.server", reason="moto is not installed; pip install 'moto[s3,server]'")
+    with socket.create_server(("127.0.0.1", 0)) as chosen:
+        port = chosen.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        host, port = running.get_host_and_port()
-        yield f"http://{host}:{port}"
+        wait_until_it_listens(port, process)
+        yield f"http://127.0.0.1:{port}"
     finally:
-        running.stop()
+        process.terminate()
+        process.wait()
+
+
+def wait_until_it_listens(port: int, process: "subprocess.Popen[bytes]") -> None:
+    for _ in range(600):
+        assert process.poll() is None, "the local S3 server ended"
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.1)
+    raise TimeoutError("the local S3 server does not listen after a minute")
 
 
 @pytest.fixture
