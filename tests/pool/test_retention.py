@@ -249,10 +249,10 @@ def test_one_day_that_cannot_leave_does_not_hold_the_others(
 def test_files_of_replaced_versions_go_after_a_while(filled: BenchmarkPool) -> None:
     folder = filled.settings.home / "lake" / VALIDATED
     run_day(filled, now=NOON)
-    before = len(list(folder.rglob("*.parquet")))
+    before = len(list(folder.glob("day=*/*.parquet")))
     assert enforce_retention(filled, now=NOON).files == 0
     assert filled.vacuum(VALIDATED, keep_days=0) > 0
-    assert len(list(folder.rglob("*.parquet"))) < before
+    assert len(list(folder.glob("day=*/*.parquet"))) < before
     assert held(filled) == WHOLE
 
 
