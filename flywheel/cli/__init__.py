@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flywheel.cli.agents import agents
+from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
 from flywheel.cli.ingest import ingest
 from flywheel.cli.models import models
@@ -57,5 +58,6 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
     return load
 
 
+pool.add_command(erase)
 for command in (up, down, status, quickstart, ingest, pool, quarantine, agents, models, tasks):
     main.add_command(command)

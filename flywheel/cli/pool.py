@@ -21,6 +21,7 @@ def pool() -> None:
       flywheel pool status
       flywheel pool batches --json
       flywheel pool retention --dry-run
+      flywheel pool erase --tenant acme --dry-run
       flywheel pool statistics smollm2-few-shot
     """
 

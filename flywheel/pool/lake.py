@@ -174,8 +174,10 @@ class Lake:
             raise PoolError(f"lake table {table} at {self.url} was not compacted: {first_line(error)}") from error
         return Compaction(table=table, files_before=before, files_after=len(delta.file_uris()))
 
-    def forget(self, table: str) -> None:
+    def forget(self, table: str, *, history_days: int) -> None:
         """Remove all that is left of earlier versions: their files, and the log that told of their content.
+
+        Versions from now on are kept for ``history_days`` again.
 
         Raises:
             PoolError: the table cannot be read or its files not be deleted.
@@ -186,7 +188,9 @@ class Lake:
             return
         self.vacuum(table, keep_days=0)
         try:
-            self._sum_up_log(self._open(table), keep_days=0)
+            delta = self._open(table)
+            self._sum_up_log(delta, keep_days=0)
+            delta.alter.set_table_properties({LOG_RETENTION: f"interval {history_days} days"})
         except (DeltaError, OSError) as error:
             raise PoolError(f"the log of lake table {table} at {self.url} was not cut: {first_line(error)}") from error
 

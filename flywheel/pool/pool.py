@@ -72,8 +72,13 @@ class BenchmarkPool(Struct, frozen=True):
     def exclusive(self, name: str) -> "Iterator[Connection[Any]]":
         """A transaction that no other one of the same name runs beside, on any machine (advisory lock)."""
         with self.transaction() as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(name),))
+            self.take(connection, name)
             yield connection
+
+    @staticmethod
+    def take(connection: "Connection[Any]", name: str) -> None:
+        """Make a transaction ``exclusive`` under one more name, until it ends."""
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(name),))
 
     @staticmethod
     def share(connection: "Connection[Any]", name: str) -> None:
@@ -124,7 +129,7 @@ class BenchmarkPool(Struct, frozen=True):
             PoolError: the table cannot be read or its files not be deleted.
         """
         with self.exclusive(f"lake:{table}"):
-            self.lake.forget(table)
+            self.lake.forget(table, history_days=self.settings.history_days)
 
 
 def lock_key(name: str) -> int:

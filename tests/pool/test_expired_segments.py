@@ -1,11 +1,12 @@
 """Raw segments go when all of their lines are older than anything that is kept, and not before."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from typing import Any
+from pathlib import Path
 
 import pytest
 
+from flywheel.collection.segments import remove_closed_segment
 from flywheel.errors import PoolError
 from flywheel.pool import expired_segments
 from flywheel.pool.intake import index_segments, stale_days
@@ -20,7 +21,9 @@ NEXT_DAY = DAY + timedelta(days=1)
 TOO_OLD = NOON + timedelta(days=731)
 
 
-def arrive(pool: BenchmarkPool, name: str, logs: list[Log | bytes], *days: date, written_at: datetime = NOON) -> None:
+def arrive(
+    pool: BenchmarkPool, name: str, logs: Sequence[Log | bytes], *days: date, written_at: datetime = NOON
+) -> None:
     write_segment(pool.settings, name, logs, written_at=written_at)
     index_segments(pool, now=written_at)
     for day in days:
@@ -121,20 +124,15 @@ def test_a_segment_stays_while_a_run_of_its_day_is_due(pool: BenchmarkPool) -> N
     assert on_disk(pool) == []
 
 
-def killed(*_arguments: Any) -> None:
-    raise KilledError
-
-
 @pytest.mark.parametrize("after_the_file", [False, True])
 def test_a_kill_between_file_and_ledger_is_finished_by_the_next_run(
     pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch, after_the_file: bool
 ) -> None:
     arrive(pool, "a", task_logs("t1"), DAY)
-    real: Callable[..., None] = expired_segments.remove_closed_segment
 
-    def remove(path: object) -> None:
+    def remove(path: Path) -> None:
         if after_the_file:
-            real(path)
+            remove_closed_segment(path)
         raise KilledError
 
     with monkeypatch.context() as patched:
