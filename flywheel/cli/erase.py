@@ -90,8 +90,9 @@ def show(report: "ErasureReport", *, as_json: bool) -> None:
         click.echo(f"models trained on them are not known: {report.registry}")
     if report.open_segments:
         click.echo(
-            f"{report.open_segments:,} segments are still written, {report.open_lines:,} lines of it are in them: run this "
-            f"again once they are closed, five minutes after their first line at the latest when logs arrive"
+            f"{report.open_segments:,} segments are still written, with {report.open_lines:,} lines of it: run this "
+            f"again once they are closed. A collector closes its segment with its first log after five minutes, and "
+            f"when it ends"
         )
     if report.other_salt:
         click.echo(

@@ -30,8 +30,8 @@ def models_by_batch(registry: Callable[[], MlflowApi], engine: Engine) -> Models
         except ServiceError as error:
             trained = [f"{model} ({name})" for model, name in serving.items() if model.startswith("models:/")]
             raise ServiceAnswerError(
-                f"{error}. Look there for versions of {MODEL_NAME} whose tag {BATCH_TAG} is one of: {', '.join(batches)}."
-                f" The arbiter routes to these trained models now: {', '.join(trained) or 'none'}"
+                f"{error}. Look there for versions of {MODEL_NAME} whose tag {BATCH_TAG} is one of: "
+                f"{', '.join(batches)}. The arbiter routes to these trained models now: {', '.join(trained) or 'none'}"
             ) from error
         return tuple(
             TouchedModel(
