@@ -16,14 +16,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from psycopg.types.json import Jsonb
 
-from flywheel.errors import FlywheelError
+from flywheel.errors import FlywheelError, PoolError
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.schemas import LAKE_TABLES
 from flywheel.pool.tenant_batches import erase_from_batch
 from flywheel.pool.tenant_lines import count_lines, erase_lines
-from flywheel.pool.tenant_points import Tenant, count_points, erase_points
+from flywheel.pool.tenant_points import Tenant, copies_of, count_points, erase_points
 
 
 class TouchedModel(Struct, frozen=True, kw_only=True):
@@ -121,7 +121,13 @@ def erase_tenant(
 
 
 def tenant_of(pool: BenchmarkPool, tenant_id: str) -> Tenant:
-    """The tenant with its hash."""
+    """The tenant with its hash.
+
+    Raises:
+        PoolError: no tenant is named so, or the salt cannot be used.
+    """
+    if not tenant_id.strip():
+        raise PoolError("a tenant without a name cannot be erased; give it as its logs do")
     return Tenant(id=tenant_id, hash=tenant_hash(tenant_id, salt=salt_of(pool.settings)))
 
 
@@ -222,7 +228,7 @@ def erase_batches(
     pool: BenchmarkPool, tenant: Tenant, report: ErasureReport, ids: frozenset[str], now: datetime
 ) -> ErasureReport:
     """The third: copies of points in batches, also in those that were made while the points were removed."""
-    batches = tuple(sorted({*report.batches, *count_points(pool, tenant).batches}))
+    batches = tuple(sorted({*report.batches, *copies_of(pool, tenant, ids)}))
     for batch_id in batches:
         erase_from_batch(pool, tenant, batch_id, ids=ids, now=now)
     return replace(report, batches=batches)

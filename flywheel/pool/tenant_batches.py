@@ -12,7 +12,7 @@ from flywheel.pool.batch_copies import PHASE_ORDER, digest_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row
 from flywheel.pool.schemas import BATCH_COLUMNS, BATCHES
-from flywheel.pool.tenant_points import Tenant, erase_rows, read_partition
+from flywheel.pool.tenant_points import Tenant, copied_from, erase_rows, read_partition
 from flywheel.records import decode_point
 
 
@@ -27,14 +27,7 @@ def erase_from_batch(pool: BenchmarkPool, tenant: Tenant, batch_id: str, *, ids:
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.exclusive("batches") as connection:
-        erase_rows(
-            pool,
-            BATCHES,
-            batch_id,
-            BATCH_COLUMNS,
-            lambda row: tenant.hash in row["payload"] or row["id"] in ids,
-            key="batch_id",
-        )
+        erase_rows(pool, BATCHES, batch_id, BATCH_COLUMNS, copied_from(tenant, ids), key="batch_id")
         rows = list(read_partition(pool, BATCHES, batch_id, columns=tuple(BATCH_COLUMNS)))
         rows.sort(key=lambda row: (PHASE_ORDER[row["phase"]], row["position"]))
         removed = connection.execute(

@@ -4,7 +4,7 @@ The rows of other tenants are written as they were read; nothing is computed ane
 places a day's points takes one of the locks that are held here, so that no run in progress writes any of them back.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -86,11 +86,11 @@ def count_points(pool: BenchmarkPool, tenant: Tenant) -> PointCounts:
             (tenant.hash, list(ids)),
         ).fetchall()
     cold = [row for batch in theirs(pool, COLD, tenant) for row in batch.to_pylist()]
-    copies = list(copies_of(pool, tenant, ids))
+    copies = copies_of(pool, tenant, frozenset(ids))
     return PointCounts(
-        rows=rows | {COLD: len(cold), "hot_points": sum(count for _, count in hot), BATCHES: len(copies)},
+        rows=rows | {COLD: len(cold), "hot_points": sum(count for _, count in hot), BATCHES: copies.total()},
         days=frozenset(days | {day for day, _ in hot} | {row["day"] for row in cold}),
-        batches=frozenset(batch_id for batch_id, _ in copies) | marked_in(pool, ids),
+        batches=frozenset(copies) | marked_in(pool, ids),
         ids=frozenset(ids),
         other_salt=other_salt(pool, ids - hashed.keys()),
     )
@@ -105,12 +105,16 @@ def theirs(pool: BenchmarkPool, table: str, tenant: Tenant) -> "Iterator[pa.Reco
         yield batch.filter(pc.equal(batch.column("tenant_id"), tenant.name_in(table)))
 
 
-def copies_of(pool: BenchmarkPool, tenant: Tenant, ids: set[str]) -> Iterator[tuple[str, str]]:
-    """Batch and point of the tenant's copies in batches."""
-    for batch in pool.lake.read(BATCHES, columns=("batch_id", "id", "payload")):
-        for row in batch.to_pylist():
-            if tenant.hash in row["payload"] or row["id"] in ids:
-                yield row["batch_id"], row["id"]
+def copies_of(pool: BenchmarkPool, tenant: Tenant, ids: frozenset[str]) -> Counter[str]:
+    """How many copies of the tenant's points each batch holds; other batches are not among them."""
+    copied = copied_from(tenant, ids)
+    batches = pool.lake.read(BATCHES, columns=("batch_id", "id", "payload"))
+    return Counter(row["batch_id"] for batch in batches for row in batch.to_pylist() if copied(row))
+
+
+def copied_from(tenant: Tenant, ids: frozenset[str]) -> Owned:
+    """Tells the tenant's copies in batches: their payload has its hash."""
+    return lambda row: tenant.hash in row["payload"] or row["id"] in ids
 
 
 def marked_in(pool: BenchmarkPool, ids: set[str]) -> frozenset[str]:

@@ -492,6 +492,26 @@ def test_a_tenant_that_nobody_knows_leaves_the_pool_as_it_is(filled: BenchmarkPo
     assert stale_days(filled) == ()
 
 
+def test_a_tenant_without_a_name_is_refused(pool: BenchmarkPool) -> None:
+    write_segment(pool.settings, "a", [b'{"tenantId": ""}'])
+    with pytest.raises(PoolError, match="without a name"):
+        erase_tenant(pool, "", now=NOON)
+
+
+def test_a_batch_that_was_made_of_its_points_alone_is_empty(pool: BenchmarkPool, tmp_path: Path) -> None:
+    write_segment(
+        pool.settings, "a", tasks(ERASED, secret=SECRET) + tasks(ERASED, agent="agent-b", secret=f"{SECRET}s")
+    )
+    index_segments(pool, now=LATER)
+    run_day(pool, now=LATER)
+    few = CRITERIA.model_copy(update={"max_sft_points": 6})
+    make_batch(BenchmarkPool(pool.engine, pool.lake, pool.settings.model_copy(update={"batch": few})), "b1", now=LATER)
+    assert erase_tenant(pool, ERASED, now=LATER).batches == ("b1",)
+    (batch,) = list_batches(pool)
+    assert (batch.size, batch.criteria["erased"][0]["points"]) == (0, 12)
+    assert places(pool) == set()
+
+
 def test_a_segment_that_is_missing_stops_the_erasure_until_it_is_back(filled: BenchmarkPool) -> None:
     path = filled.settings.segments_dir / "c.segment"
     content = [frame.payload for frame in read_segment(path) if isinstance(frame, Frame)]
