@@ -11,6 +11,7 @@ import click
 
 from flywheel.cli.access import access
 from flywheel.cli.agents import agents
+from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
 from flywheel.cli.ingest import ingest
 from flywheel.cli.models import models
@@ -58,5 +59,6 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
     return load
 
 
+pool.add_command(erase)
 for command in (up, down, status, quickstart, ingest, pool, quarantine, access, agents, models, tasks):
     main.add_command(command)

@@ -25,6 +25,7 @@ def pool() -> None:
       flywheel pool batches --json
       flywheel pool export --phase sft --dry-run
       flywheel pool retention --dry-run
+      flywheel pool erase --tenant acme --dry-run
       flywheel pool statistics smollm2-few-shot
       flywheel pool alerts
       flywheel pool halts
@@ -102,7 +103,7 @@ def batches(load: "Callable[[], Settings]", batch_id: str | None, as_json: bool)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def retention(load: "Callable[[], Settings]", dry_run: bool, as_json: bool) -> None:
-    """Remove what is older than its tier, after the next tier was verified to hold it.
+    """Remove what is older than its tier, after the next tier was verified to hold it; compact and vacuum the lake.
 
     Dagster does the same every day by itself.
 
@@ -113,17 +114,26 @@ def retention(load: "Callable[[], Settings]", dry_run: bool, as_json: bool) -> N
     """
 
     from flywheel.cli.connection import pool_of
-    from flywheel.pool.retention import enforce_retention, find_expired
+    from flywheel.pool.retention import RetentionReport, enforce_retention, find_expired
 
     with pool_of(load()) as opened:
         now = opened.now()
-        found = find_expired(opened, now=now) if dry_run else enforce_retention(opened, now=now).removed
+        if dry_run:
+            report = RetentionReport(removed=find_expired(opened, now=now), compacted=(), files=0)
+        else:
+            report = enforce_retention(opened, now=now)
     if as_json:
-        print_json(found)
-    elif found:
-        print_table(("day", "store", "rows"), [(item.day, item.store, item.rows) for item in found])
+        print_json(report)
+        return
+    if report.removed:
+        print_table(("day", "store", "rows"), [(item.day, item.store, item.rows) for item in report.removed])
     else:
         click.echo("nothing is older than its tier")
+    for item in report.compacted:
+        if item.files_after != item.files_before:
+            click.echo(f"{item.table}: {item.files_before:,} files became {item.files_after:,}")
+    if report.files:
+        click.echo(f"{report.files:,} files of replaced versions deleted")
 
 
 @pool.command()

@@ -124,6 +124,13 @@ def write_closed_segment(path: Path, payloads: Iterable[bytes]) -> int:
     return size
 
 
+def remove_closed_segment(path: Path) -> None:
+    """Delete a segment for good; one that is gone already is no error."""
+    path.unlink(missing_ok=True)
+    if path.parent.is_dir():
+        _sync_folder(path.parent)
+
+
 def recover_segments(folder: Path) -> list[Path]:
     """Close the ``.open`` segments whose writers are dead, and return them under their new names.
 

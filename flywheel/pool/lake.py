@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from uuid import uuid4
 
+from msgspec import Struct
+
 from flywheel.errors import PoolError
-from flywheel.pool.files import LakeFile, statistics_of
+from flywheel.pool.files import ROWS_A_FILE, LakeFile, statistics_of
+from flywheel.pool.object_store import reason_of, storage_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +25,17 @@ if TYPE_CHECKING:
 
 PARTITION = "day"
 ROWS_A_BATCH = 1_000
+COMPACT_BYTES = 8 << 20  # larger files are left as they are: a file is what one process works on
+LOG_RETENTION = "delta.logRetentionDuration"
+NO_COMMIT = "No files in log segment"  # what delta-rs says of a store that answers and has no such table
+
+
+class Compaction(Struct, frozen=True, kw_only=True):
+    """How many data files the newest version of a table had before, and how many it has now."""
+
+    table: str
+    files_before: int
+    files_after: int
 
 
 class Lake:
@@ -29,6 +43,7 @@ class Lake:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
+        self.storage_options = storage_options(self.url)
 
     def table_url(self, table: str) -> str:
         """Folder or URL of a table."""
@@ -41,12 +56,18 @@ class Lake:
             PoolError: the lake cannot be reached, which is not the same as empty.
         """
         from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
+        from deltalake.exceptions import DeltaError, TableNotFoundError
 
         try:
-            return DeltaTable.is_deltatable(self.table_url(table))
+            if self.storage_options is None:
+                return DeltaTable.is_deltatable(self.table_url(table))
+            # While it asks a store, is_deltatable lets no other thread run; opening the table does.
+            DeltaTable(self.table_url(table), storage_options=self.storage_options)
         except (DeltaError, OSError) as error:
+            if isinstance(error, TableNotFoundError) and NO_COMMIT in str(error):
+                return False
             raise self._unreadable(table, error) from error
+        return True
 
     def create(self, table: str, *, schema: "pa.Schema", key: str = PARTITION) -> None:
         """Make the table without rows where there is none, and give it the columns that it lacks.
@@ -61,7 +82,13 @@ class Lake:
         try:
             if not self.exists(table):
                 keep_private(self.url)
-                DeltaTable.create(self.table_url(table), described, mode="ignore", partition_by=[key])
+                DeltaTable.create(
+                    self.table_url(table),
+                    described,
+                    mode="ignore",
+                    partition_by=[key],
+                    storage_options=self.storage_options,
+                )
                 return
             delta = self._open(table)
             known = frozenset(field.name for field in delta.schema().fields)
@@ -69,7 +96,7 @@ class Lake:
             if added:
                 delta.alter.add_columns(added)
         except (DeltaError, OSError) as error:
-            raise PoolError(f"lake table {table} at {self.url} cannot be made: {first_line(error)}") from error
+            raise PoolError(f"lake table {table} at {self.url} cannot be made: {reason_of(error)}") from error
 
     def upload(self, table: str, partition: str, file: LakeFile, *, number: int, key: str = PARTITION) -> "AddAction":
         """Put a file where the table's files of a partition are. Nobody reads it before it is committed.
@@ -211,7 +238,59 @@ class Lake:
                 )
             )
         except (DeltaError, OSError) as error:
-            raise PoolError(f"lake table {table} at {self.url} was not vacuumed: {first_line(error)}") from error
+            raise PoolError(f"lake table {table} at {self.url} was not vacuumed: {reason_of(error)}") from error
+
+    def compact(self, table: str, *, history_days: int) -> Compaction:
+        """Merge the small files of each partition, sum the log up, and drop its entries of longer ago.
+
+        Rows stay as they are, and so do the versions of the last ``history_days``; see ``BenchmarkPool.compact``.
+
+        Raises:
+            PoolError: the table cannot be read or written.
+        """
+        from deltalake import WriterProperties
+        from deltalake.exceptions import DeltaError
+
+        if not self.exists(table):
+            return Compaction(table=table, files_before=0, files_after=0)
+        delta = self._open(table)
+        before = len(delta.file_uris())
+        properties = WriterProperties(compression="ZSTD", max_row_group_size=ROWS_A_FILE)
+        try:
+            delta.optimize.compact(target_size=COMPACT_BYTES, max_concurrent_tasks=1, writer_properties=properties)
+            self._sum_up_log(delta, keep_days=history_days)
+        except (DeltaError, OSError) as error:
+            raise PoolError(f"lake table {table} at {self.url} was not compacted: {reason_of(error)}") from error
+        return Compaction(table=table, files_before=before, files_after=len(delta.file_uris()))
+
+    def forget(self, table: str, *, history_days: int) -> None:
+        """Remove all that is left of earlier versions: their files, and the log that told of their content.
+
+        Versions from now on are kept for ``history_days`` again.
+
+        Raises:
+            PoolError: the table cannot be read or its files not be deleted.
+        """
+        from deltalake.exceptions import DeltaError
+
+        if not self.exists(table):
+            return
+        self.vacuum(table, keep_days=0)
+        try:
+            delta = self._open(table)
+            self._sum_up_log(delta, keep_days=0)
+            delta.alter.set_table_properties({LOG_RETENTION: f"interval {history_days} days"})
+        except (DeltaError, OSError) as error:
+            raise PoolError(f"the log of lake table {table} at {self.url} was not cut: {reason_of(error)}") from error
+
+    @staticmethod
+    def _sum_up_log(delta: "DeltaTable", *, keep_days: int) -> None:
+        """Write a checkpoint and drop the entries before it that are older."""
+        wanted = {LOG_RETENTION: f"interval {keep_days} days"}
+        if delta.metadata().configuration.get(LOG_RETENTION) != wanted[LOG_RETENTION]:
+            delta.alter.set_table_properties(wanted)
+        delta.create_checkpoint()
+        delta.cleanup_metadata()
 
     def version(self, table: str) -> int:
         """The table's version, which grows by one with every commit; -1 before the first."""
@@ -222,7 +301,7 @@ class Lake:
         from deltalake.exceptions import DeltaError
 
         try:
-            return DeltaTable(self.table_url(table), version=version)
+            return DeltaTable(self.table_url(table), version=version, storage_options=self.storage_options)
         except (DeltaError, OSError) as error:
             raise self._unreadable(table, error) from error
 
@@ -230,24 +309,22 @@ class Lake:
         from deltalake.fs import DeltaStorageHandler
         from pyarrow.fs import PyFileSystem
 
-        return PyFileSystem(DeltaStorageHandler(self.table_url(table)))
+        return PyFileSystem(DeltaStorageHandler(self.table_url(table), self.storage_options))
 
     def _unwritten(self, table: str, partition: str, error: Exception) -> PoolError:
         return PoolError(
-            f"partition {partition} of lake table {table} at {self.url} was not written: {first_line(error)}. "
+            f"partition {partition} of lake table {table} at {self.url} was not written: {reason_of(error)}. "
             f"Nothing changed; check space and credentials, then run it again."
         )
 
     def _unreadable(self, table: str, error: Exception) -> PoolError:
-        return PoolError(f"lake table {table} at {self.url} cannot be read: {first_line(error)}")
+        advice = (
+            "" if self.storage_options is None else "; see that FLYWHEEL_LAKE_URL and the store's credentials are right"
+        )
+        return PoolError(f"lake table {table} at {self.url} cannot be read: {reason_of(error)}{advice}")
 
 
 def keep_private(url: str) -> None:
     """Make the lake's folder for its owner alone, unless it is there: files know neither tenants nor grants."""
     if "://" not in url:
         Path(url).mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def first_line(error: Exception) -> str:
-    """What an error of delta-rs says, without the trace of its frames."""
-    return str(error).partition("\n")[0]

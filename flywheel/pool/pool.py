@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from flywheel.database import connect, raise_outage
 from flywheel.errors import PoolError
 from flywheel.pool.files import LakeFile, files_of
-from flywheel.pool.lake import PARTITION, Lake
+from flywheel.pool.lake import PARTITION, Compaction, Lake
 from flywheel.pool.workers import cores
 from flywheel.settings import Settings
 
@@ -75,8 +75,13 @@ class BenchmarkPool(Struct, frozen=True):
     def exclusive(self, name: str) -> "Iterator[Connection[Any]]":
         """A transaction that no other one of the same name runs beside, on any machine (advisory lock)."""
         with self.transaction() as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(name),))
+            self.take(connection, name)
             yield connection
+
+    @staticmethod
+    def take(connection: "Connection[Any]", name: str) -> None:
+        """Make a transaction ``exclusive`` under one more name, until it ends."""
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(name),))
 
     @staticmethod
     def share(connection: "Connection[Any]", name: str) -> None:
@@ -140,6 +145,24 @@ class BenchmarkPool(Struct, frozen=True):
         """
         with self.exclusive(f"lake:{table}"):
             return self.lake.vacuum(table, keep_days=keep_days)
+
+    def compact(self, table: str) -> Compaction:
+        """Merge the small files of a lake table; writers wait meanwhile, readers do not notice.
+
+        Raises:
+            PoolError: the table cannot be read or written.
+        """
+        with self.exclusive(f"lake:{table}"):
+            return self.lake.compact(table, history_days=self.settings.history_days)
+
+    def forget(self, table: str) -> None:
+        """Remove all that is left of earlier versions of a lake table. Who reads one of them now gets an error.
+
+        Raises:
+            PoolError: the table cannot be read or its files not be deleted.
+        """
+        with self.exclusive(f"lake:{table}"):
+            self.lake.forget(table, history_days=self.settings.history_days)
 
 
 def lock_key(name: str) -> int:

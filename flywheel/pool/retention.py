@@ -3,9 +3,11 @@
 Only settled days are touched: all of their assets are of their last logs, and the privacy check found nothing. Every
 step can be repeated: a run that was killed is finished by the next one. Full points also lie in the tables that the
 tiers are made from; they go when the warm tier gives the day up, and the ledger says so, so that nobody makes an old
-day's aggregates anew from nothing. After the cold tier's age everything goes, settled or not.
+day's aggregates anew from nothing. After the cold tier's age everything goes, settled or not; the raw segments go with
+it once no run of their days is due (``flywheel.pool.expired_segments``).
 """
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Any, Literal, get_args
@@ -14,18 +16,23 @@ from msgspec import Struct
 from psycopg import Connection
 
 from flywheel.errors import PoolError
+from flywheel.pool.expired_segments import find_expired_segments, remove_segments
 from flywheel.pool.intake import points_removed
+from flywheel.pool.lake import Compaction
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema, read_rows
-from flywheel.pool.schemas import ANONYMIZED, COLD, POINT_COLUMNS, VALIDATED, WARM
+from flywheel.pool.schemas import ANONYMIZED, COLD, LAKE_TABLES, POINT_COLUMNS, VALIDATED, WARM
 from flywheel.pool.tiers import Stored, age_days, aggregate_cold, place_hot, place_warm, stored_points
 from flywheel.records import utc_day
 
-Store = Literal["hot", "warm", "points", "cold", "statistics", "quarantine"]
+Store = Literal["hot", "warm", "points", "cold", "statistics", "quarantine", "segments"]
 
 
 class Expired(Struct, frozen=True, kw_only=True):
-    """Something of a day that is older than its place. ``points`` are the tables that the tiers are made from."""
+    """Something of a day that is older than its place. ``points`` are the tables that the tiers are made from.
+
+    Of ``segments`` the rows are raw lines, and the day is the one on which they were written.
+    """
 
     store: Store
     day: date
@@ -47,9 +54,10 @@ AGED_ROWS: dict[Store, str] = {
 
 
 class RetentionReport(Struct, frozen=True, kw_only=True):
-    """What was removed, and how many files of replaced versions the lake no longer keeps."""
+    """What was removed, how many files the lake's tables have after compaction, how many of old versions are gone."""
 
     removed: tuple[Expired, ...]
+    compacted: tuple[Compaction, ...]
     files: int
 
 
@@ -83,6 +91,10 @@ def find_expired(pool: BenchmarkPool, *, now: datetime) -> tuple[Expired, ...]:
             for store, query in AGED_ROWS.items()
             for day, rows in connection.execute(query, (last_kept,))
         ]
+        lines: Counter[date] = Counter()
+        for segment in find_expired_segments(connection, last_kept=last_kept):
+            lines[segment.written_day] += segment.lines
+        found += [Expired(store="segments", day=day, rows=rows) for day, rows in lines.items()]
     order = get_args(Store)
     return tuple(sorted(found, key=lambda item: (item.day, order.index(item.store))))
 
@@ -93,7 +105,7 @@ def settled_days(connection: Connection[Any]) -> frozenset[date]:
 
 
 def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
-    """Remove what is older than its place, each day's from hot to cold, then the lake's replaced versions.
+    """Remove what is older than its place, each day's from hot to cold, then compact the lake's tables and vacuum them.
 
     A day of which something cannot be removed is left as it then is; the others go on.
 
@@ -108,6 +120,7 @@ def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
         "cold": leave_cold,
         "statistics": remove_statistics,
         "quarantine": remove_quarantine,
+        "segments": remove_segments,
     }
     removed: list[Expired] = []
     refusals: dict[date, str] = {}
@@ -120,11 +133,11 @@ def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
             refusals[item.day] = str(error)
         else:
             removed.append(item)
-    tables = (VALIDATED, ANONYMIZED, WARM, COLD)
-    files = sum(pool.vacuum(table, keep_days=pool.settings.history_days) for table in tables)
+    compacted = tuple(pool.compact(table) for table in LAKE_TABLES)
+    files = sum(pool.vacuum(table, keep_days=pool.settings.history_days) for table in LAKE_TABLES)
     if refusals:
         raise PoolError(f"{len(refusals)} days were not cleared: {'; '.join(refusals.values())}")
-    return RetentionReport(removed=tuple(removed), files=files)
+    return RetentionReport(removed=tuple(removed), compacted=compacted, files=files)
 
 
 def leave_hot(pool: BenchmarkPool, day: date, now: datetime) -> None:

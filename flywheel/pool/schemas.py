@@ -19,6 +19,7 @@ ANONYMIZED = "anonymized_data_points"
 WARM = "data_points"
 COLD = "aggregates"
 BATCHES = "training_batches"
+LAKE_TABLES = (VALIDATED, ANONYMIZED, WARM, COLD, BATCHES)
 
 # name: (type as the lake has it, what it is)
 POINT_COLUMNS: dict[str, tuple[str, str]] = {

@@ -92,6 +92,7 @@ def test_the_same_id_returns_the_same_batch_though_the_pool_grew(pool: Benchmark
     assert make_batch(pool, "b1", now=LATER + timedelta(days=1)) == first
 
 
+@pytest.mark.parametrize("lake_url", ["folder", "s3"], indirect=True)
 def test_a_batch_outlives_the_days_it_was_made_of(pool: BenchmarkPool, tmp_path: Path) -> None:
     fill(pool, "a", some_tasks(20))
     make_batch(pool, "b1", now=LATER)

@@ -69,15 +69,18 @@ WHOLE = {VALIDATED: 5, ANONYMIZED: 5, WARM: 5, "hot": 5, "cold": 5, "quarantine"
 
 
 @pytest.mark.parametrize(
-    ("days", "gone"),
+    ("days", "gone", "lake_url"),
     [
-        (7, ()),
-        (8, ("hot",)),
-        (90, ("hot",)),
-        (91, ("hot", WARM, VALIDATED, ANONYMIZED)),
-        (730, ("hot", WARM, VALIDATED, ANONYMIZED)),
-        (731, ("hot", WARM, VALIDATED, ANONYMIZED, "cold", "quarantine")),
+        (7, (), "folder"),
+        (8, ("hot",), "folder"),
+        (90, ("hot",), "folder"),
+        (91, ("hot", WARM, VALIDATED, ANONYMIZED), "folder"),
+        (91, ("hot", WARM, VALIDATED, ANONYMIZED), "s3"),
+        (730, ("hot", WARM, VALIDATED, ANONYMIZED), "folder"),
+        (731, ("hot", WARM, VALIDATED, ANONYMIZED, "cold", "quarantine"), "folder"),
+        (731, ("hot", WARM, VALIDATED, ANONYMIZED, "cold", "quarantine"), "s3"),
     ],
+    indirect=["lake_url"],
 )
 def test_each_tier_is_left_at_its_age(filled: BenchmarkPool, days: int, gone: tuple[str, ...]) -> None:
     announced = find_expired(filled, now=after(days))
@@ -249,10 +252,10 @@ def test_one_day_that_cannot_leave_does_not_hold_the_others(
 def test_files_of_replaced_versions_go_after_a_while(filled: BenchmarkPool) -> None:
     folder = filled.settings.home / "lake" / VALIDATED
     run_day(filled, now=NOON)
-    before = len(list(folder.rglob("*.parquet")))
+    before = len(list(folder.glob("day=*/*.parquet")))
     assert enforce_retention(filled, now=NOON).files == 0
     assert filled.vacuum(VALIDATED, keep_days=0) > 0
-    assert len(list(folder.rglob("*.parquet"))) < before
+    assert len(list(folder.glob("day=*/*.parquet"))) < before
     assert held(filled) == WHOLE
 
 

@@ -1,0 +1,265 @@
+"""Erasure of a tenant: from segments, quarantine, the lake with its old versions, every tier, and batches.
+
+In the order in which data flows, so that nothing can flow back: first the raw lines and the ledger, then the points of
+each day, then batches, then all earlier versions of the lake's tables. Each step takes the locks of those who write
+what it cleans, and can be repeated: a run that was killed is finished by the next one. The row in ``erasures`` is
+there before the first step, with the tenant's keyed hash and never its name; days and batches are entered into it
+before they can no longer be found.
+"""
+
+from collections.abc import Callable
+from datetime import date, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+from psycopg.types.json import Jsonb
+
+from flywheel.errors import FlywheelError, PoolError
+from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
+from flywheel.pool.intake import index_segments
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.schemas import LAKE_TABLES
+from flywheel.pool.tenant_batches import erase_from_batch
+from flywheel.pool.tenant_lines import count_lines, erase_lines
+from flywheel.pool.tenant_points import Tenant, copies_of, count_points, erase_points
+
+
+class TouchedModel(Struct, frozen=True, kw_only=True):
+    """A version of a model that was trained on a batch. ``serves``: the arbiter routes tasks to it now."""
+
+    name: str
+    version: str
+    stage: str
+    batch: str
+    aliases: tuple[str, ...]
+    serves: bool
+
+
+ModelsOf = Callable[[tuple[str, ...]], tuple[TouchedModel, ...]]
+"""Names the models that were trained on these batches; raises ``FlywheelError`` where nobody can be asked."""
+
+
+class ErasureReport(Struct, frozen=True, kw_only=True):
+    """What of a tenant was removed, or would be.
+
+    Attributes:
+        requested_at: None where nothing was asked yet: a dry run.
+        finished_at: None while it is under way.
+        repeated: it was finished earlier, and nothing came since.
+        removed: rows and lines by where they were.
+        days: whose lines or points changed; they are run again, which makes their accounts anew.
+        batches: that held its points.
+        models: that were trained on one of those batches; None where the model registry could not be asked.
+        registry: why it could not be asked.
+        open_segments: that collectors still write. They are left alone: ``open_lines`` of it are in them.
+        other_salt: points that were anonymized with another salt than the present one.
+    """
+
+    requested_at: datetime | None = None
+    finished_at: datetime | None = None
+    repeated: bool = False
+    removed: dict[str, int]
+    days: tuple[date, ...]
+    batches: tuple[str, ...]
+    models: tuple[TouchedModel, ...] | None = None
+    registry: str = ""
+    open_segments: int = 0
+    open_lines: int = 0
+    other_salt: int = 0
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """What there is of a tenant, and the ids of its points, which no report holds: they are digests of its name."""
+
+    report: ErasureReport
+    ids: frozenset[str]
+
+
+def find_tenant(pool: BenchmarkPool, tenant_id: str, *, now: datetime) -> ErasureReport:
+    """What ``erase_tenant`` would remove; changes nothing.
+
+    Raises:
+        PoolError: the lake, a segment or the tenant salt cannot be used.
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    return found_of(pool, tenant_of(pool, tenant_id), now=now).report
+
+
+def erase_tenant(
+    pool: BenchmarkPool, tenant_id: str, *, now: datetime, models_of: ModelsOf | None = None
+) -> ErasureReport:
+    """Remove a tenant from the whole pool, and name the batches and models that its points had touched.
+
+    Logs that arrive later are new data. One erasure runs at a time.
+
+    Args:
+        pool: what is cleaned.
+        tenant_id: the tenant's name, as logs have it.
+        now: when.
+        models_of: asks the model registry; without it the report says that nobody did.
+
+    Raises:
+        PoolError: the lake, a segment or the tenant salt cannot be used. Run it again: it goes on.
+        DatabaseError: PostgreSQL cannot be used. Run it again: it goes on.
+    """
+    tenant = tenant_of(pool, tenant_id)
+    with pool.exclusive("erasure"):
+        index_segments(pool, now=now)
+        found = found_of(pool, tenant, now=now)
+        last = last_erasure(pool, tenant)
+        if last and last[1].finished_at and not any(found.report.removed.values()):
+            return repeated(pool, last, found.report, models_of=models_of)
+        erasure_id, report = begin(pool, tenant, found.report, last, now=now)
+        for step in (erase_raw, erase_days, erase_batches, forget_versions):
+            report = step(pool, tenant, report, found.ids, now)
+            save(pool, erasure_id, report)
+        report = replace(named(report, models_of), finished_at=now)
+        save(pool, erasure_id, report)
+        return report
+
+
+def tenant_of(pool: BenchmarkPool, tenant_id: str) -> Tenant:
+    """The tenant with its hash.
+
+    Raises:
+        PoolError: no tenant is named so, or the salt cannot be used.
+    """
+    if not tenant_id.strip():
+        raise PoolError("a tenant without a name cannot be erased; give it as its logs do")
+    return Tenant(id=tenant_id, hash=tenant_hash(tenant_id, salt=salt_of(pool.settings)))
+
+
+def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
+    """What there is of a tenant now."""
+    lines = count_lines(pool, tenant.id, now=now)
+    points = count_points(pool, tenant)
+    report = ErasureReport(
+        removed={
+            "segments": lines.segment_lines,
+            "tasks": lines.tasks,
+            "task_outcomes": lines.outcomes,
+            "quarantine": lines.quarantined,
+            **points.rows,
+        },
+        days=tuple(sorted(lines.days | points.days)),
+        batches=tuple(sorted(points.batches)),
+        open_segments=lines.open_segments,
+        open_lines=lines.open_lines,
+        other_salt=points.other_salt,
+    )
+    return Found(report=report, ids=points.ids)
+
+
+Stored = tuple[int, ErasureReport]
+
+
+def last_erasure(pool: BenchmarkPool, tenant: Tenant) -> Stored | None:
+    """The latest erasure of this tenant, finished or not."""
+    with pool.transaction() as connection:
+        row = connection.execute(
+            "SELECT id, report FROM erasures WHERE tenant_hash = %s ORDER BY id DESC LIMIT 1", (tenant.hash,)
+        ).fetchone()
+    return (row[0], msgspec.convert(row[1], ErasureReport)) if row else None
+
+
+def begin(pool: BenchmarkPool, tenant: Tenant, found: ErasureReport, last: Stored | None, *, now: datetime) -> Stored:
+    """Enter an erasure before anything is removed, or go on with the one that was not finished."""
+    if last and not last[1].finished_at:
+        erasure_id, before = last
+        report = replace(
+            found,
+            requested_at=before.requested_at,
+            removed={where: max(count, before.removed.get(where, 0)) for where, count in found.removed.items()},
+            days=tuple(sorted({*before.days, *found.days})),
+            batches=tuple(sorted({*before.batches, *found.batches})),
+        )
+        save(pool, erasure_id, report)
+        return erasure_id, report
+    report = replace(found, requested_at=now)
+    with pool.transaction() as connection:
+        row = connection.execute(
+            "INSERT INTO erasures (tenant_hash, requested_at, report) VALUES (%s, %s, %s) RETURNING id",
+            (tenant.hash, now, as_json(report)),
+        ).fetchone()
+    assert row is not None
+    return row[0], report
+
+
+def save(pool: BenchmarkPool, erasure_id: int, report: ErasureReport) -> None:
+    """Enter how far an erasure is."""
+    with pool.transaction() as connection:
+        connection.execute(
+            "UPDATE erasures SET report = %s, finished_at = %s WHERE id = %s",
+            (as_json(report), report.finished_at, erasure_id),
+        )
+
+
+def as_json(report: ErasureReport) -> Jsonb:
+    """The report for PostgreSQL."""
+    built: dict[str, Any] = msgspec.to_builtins(report)
+    return Jsonb(built)
+
+
+Step = Callable[[BenchmarkPool, Tenant, ErasureReport, frozenset[str], datetime], ErasureReport]
+
+
+def erase_raw(
+    pool: BenchmarkPool, tenant: Tenant, report: ErasureReport, ids: frozenset[str], now: datetime
+) -> ErasureReport:
+    """The first step: lines in segments, ledger and quarantine."""
+    del ids
+    days = erase_lines(pool, tenant.id, now=now)
+    return replace(report, days=tuple(sorted({*report.days, *days})))
+
+
+def erase_days(
+    pool: BenchmarkPool, tenant: Tenant, report: ErasureReport, ids: frozenset[str], now: datetime
+) -> ErasureReport:
+    """The second: points of each day, in tables, tiers and statistics."""
+    del ids, now
+    for day in report.days:
+        erase_points(pool, tenant, day)
+    return report
+
+
+def erase_batches(
+    pool: BenchmarkPool, tenant: Tenant, report: ErasureReport, ids: frozenset[str], now: datetime
+) -> ErasureReport:
+    """The third: copies of points in batches, also in those that were made while the points were removed."""
+    batches = tuple(sorted({*report.batches, *copies_of(pool, tenant, ids)}))
+    for batch_id in batches:
+        erase_from_batch(pool, tenant, batch_id, ids=ids, now=now)
+    return replace(report, batches=batches)
+
+
+def forget_versions(
+    pool: BenchmarkPool, tenant: Tenant, report: ErasureReport, ids: frozenset[str], now: datetime
+) -> ErasureReport:
+    """The last: earlier versions of the lake's tables, which still hold what the newest ones no longer do."""
+    del tenant, ids, now
+    for table in LAKE_TABLES:
+        pool.forget(table)
+    return report
+
+
+def named(report: ErasureReport, models_of: ModelsOf | None) -> ErasureReport:
+    """The report with the models that its batches went into, or with why they are not known."""
+    if not report.batches:
+        return replace(report, models=())
+    if models_of is None:
+        return replace(report, registry="no model registry was given")
+    try:
+        return replace(report, models=models_of(report.batches), registry="")
+    except FlywheelError as error:
+        return replace(report, registry=str(error))
+
+
+def repeated(pool: BenchmarkPool, last: Stored, found: ErasureReport, *, models_of: ModelsOf | None) -> ErasureReport:
+    """The report of an erasure that was finished earlier; the model registry is asked again if it did not answer."""
+    erasure_id, report = last
+    if report.models is None:
+        report = named(report, models_of)
+        save(pool, erasure_id, report)
+    return replace(report, repeated=True, open_segments=found.open_segments, open_lines=found.open_lines)

@@ -1,0 +1,218 @@
+"""A tenant's points: which they are, and how they leave the lake, the hot tier and the statistics, a day at a time.
+
+The rows of other tenants are written as they were read; nothing is computed anew from them but sums. Whoever makes or
+places a day's points takes one of the locks that are held here, so that no run in progress writes any of them back.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from psycopg import Connection
+
+from flywheel.pool.hot_store import digest_of_day
+from flywheel.pool.intake import points_removed
+from flywheel.pool.lake import PARTITION
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.rows import Row, arrow_schema, column_text, completed
+from flywheel.pool.schemas import (
+    AGGREGATE_COLUMNS,
+    ANONYMIZED,
+    BATCHES,
+    COLD,
+    POINT_COLUMNS,
+    VALIDATED,
+    WARM,
+)
+from flywheel.pool.statistics import refresh_statistics
+from flywheel.pool.tiers import stored, stored_points
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LOCKS = ("validation", "hot", "warm", "cold", "statistics", "anonymization")
+"""In the order in which those who take two of them do: the other way round they would wait for each other."""
+
+Owned = Callable[[Row], bool]
+
+
+class Tenant(Struct, frozen=True, kw_only=True):
+    """A tenant by its name and by the hash that stands for it in anonymized points."""
+
+    id: str
+    hash: str
+
+    def name_in(self, table: str) -> str:
+        """What the column ``tenant_id`` of a table calls it."""
+        return column_text(self.id) if table == VALIDATED else self.hash
+
+
+class PointCounts(Struct, frozen=True, kw_only=True):
+    """How much of a tenant there is: rows by table, the days and batches they are in, and the points' ids.
+
+    ``other_salt`` counts its points whose tenant was hashed with another salt than the present one.
+    """
+
+    rows: dict[str, int]
+    days: frozenset[date]
+    batches: frozenset[str]
+    ids: frozenset[str]
+    other_salt: int
+
+
+def count_points(pool: BenchmarkPool, tenant: Tenant) -> PointCounts:
+    """Count a tenant's points everywhere; changes nothing.
+
+    Raises:
+        PoolError: the lake cannot be read.
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    days: set[date] = set()
+    rows: dict[str, int] = {}
+    ids: set[str] = set()
+    hashed: dict[str, str] = {}
+    for table in (VALIDATED, ANONYMIZED, WARM):
+        found = [row for batch in theirs(pool, table, tenant) for row in batch.to_pylist()]
+        rows[table] = len(found)
+        days |= {row["day"] for row in found}
+        ids |= {row["id"] for row in found}
+        if table == ANONYMIZED:
+            hashed = {row["id"]: row["tenant_id"] for row in found}
+    with pool.transaction() as connection:
+        hot = connection.execute(
+            "SELECT day, count(*) FROM hot_points WHERE tenant_id = %s OR id = ANY(%s) GROUP BY day",
+            (tenant.hash, list(ids)),
+        ).fetchall()
+    cold = [row for batch in theirs(pool, COLD, tenant) for row in batch.to_pylist()]
+    copies = copies_of(pool, tenant, frozenset(ids))
+    return PointCounts(
+        rows=rows | {COLD: len(cold), "hot_points": sum(count for _, count in hot), BATCHES: copies.total()},
+        days=frozenset(days | {day for day, _ in hot} | {row["day"] for row in cold}),
+        batches=frozenset(copies) | marked_in(pool, ids),
+        ids=frozenset(ids),
+        other_salt=other_salt(pool, ids - hashed.keys()),
+    )
+
+
+def theirs(pool: BenchmarkPool, table: str, tenant: Tenant) -> "Iterator[pa.RecordBatch]":
+    """Day and tenant of the tenant's rows in a table of the lake, and their ids where rows have any."""
+    import pyarrow.compute as pc
+
+    columns = ("day", "tenant_id", "id") if table != COLD else ("day", "tenant_id")
+    for batch in pool.lake.read(table, columns=columns):
+        yield batch.filter(pc.equal(batch.column("tenant_id"), tenant.name_in(table)))
+
+
+def copies_of(pool: BenchmarkPool, tenant: Tenant, ids: frozenset[str]) -> Counter[str]:
+    """How many copies of the tenant's points each batch holds; other batches are not among them."""
+    copied = copied_from(tenant, ids)
+    batches = pool.lake.read(BATCHES, columns=("batch_id", "id", "payload"))
+    return Counter(row["batch_id"] for batch in batches for row in batch.to_pylist() if copied(row))
+
+
+def copied_from(tenant: Tenant, ids: frozenset[str]) -> Owned:
+    """Tells the tenant's copies in batches: their payload has its hash."""
+    return lambda row: tenant.hash in row["payload"] or row["id"] in ids
+
+
+def marked_in(pool: BenchmarkPool, ids: set[str]) -> frozenset[str]:
+    """The batches that the ledger says these points are in."""
+    with pool.transaction() as connection:
+        rows = connection.execute("SELECT DISTINCT batch_id FROM batch_points WHERE point_id = ANY(%s)", (list(ids),))
+        return frozenset(batch_id for (batch_id,) in rows.fetchall())
+
+
+def other_salt(pool: BenchmarkPool, ids: set[str]) -> int:
+    """How many of these points are anonymized all the same: under a hash of another salt."""
+    if not ids:
+        return 0
+    batches = pool.lake.read(ANONYMIZED, columns=("id",))
+    return sum(point_id in ids for batch in batches for point_id in batch.column("id").to_pylist())
+
+
+def erase_points(pool: BenchmarkPool, tenant: Tenant, day: date) -> None:
+    """Remove a tenant's points of a day from every table and tier, and count the day's statistics anew.
+
+    Where retention has removed the day's points, the statistics that are of this tenant alone are deleted; those that
+    it shares with others are counted anew from the raw logs by the day's next run.
+
+    Raises:
+        PoolError: the lake cannot be read or written.
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    with pool.exclusive(f"{LOCKS[0]}:{day}") as connection:
+        for lock in LOCKS[1:]:
+            pool.take(connection, f"{lock}:{day}")
+        read = read_partition(pool, VALIDATED, str(day), columns=("id", "tenant_id"))
+        ids = frozenset(row["id"] for row in read if row["tenant_id"] == tenant.name_in(VALIDATED))
+        connection.execute(
+            "DELETE FROM hot_points WHERE day = %s AND (tenant_id = %s OR id = ANY(%s))", (day, tenant.hash, list(ids))
+        )
+        without_points = points_removed(connection, day)
+        if without_points:
+            erase_statistics(pool, tenant, day)
+        erase_rows(pool, COLD, str(day), AGGREGATE_COLUMNS, lambda row: row["tenant_id"] == tenant.hash)
+        for table in (WARM, ANONYMIZED, VALIDATED):  # the last one tells the ids: a run that was killed needs it
+            erase_rows(pool, table, str(day), POINT_COLUMNS, named_or_among(tenant.name_in(table), ids))
+        recount_tiers(pool, connection, day)
+    if not without_points:
+        refresh_statistics(pool, day)
+
+
+def named_or_among(name: str, ids: frozenset[str]) -> Owned:
+    """Tells rows of this tenant, and those of its points whose tenant was hashed with another salt."""
+    return lambda row: row["tenant_id"] == name or row["id"] in ids
+
+
+def erase_rows(
+    pool: BenchmarkPool,
+    table: str,
+    partition: str,
+    columns: Mapping[str, tuple[str, str]],
+    owned: Owned,
+    *,
+    key: str = PARTITION,
+) -> None:
+    """Write a partition of the lake again without the rows that are ``owned``; leave it where there are none."""
+    telling = [name for name in ("id", "tenant_id", "payload" if key != PARTITION else "") if name in columns]
+    if any(owned(row) for row in read_partition(pool, table, partition, columns=telling)):
+        kept = (row for row in read_partition(pool, table, partition, columns=tuple(columns)) if not owned(row))
+        pool.replace(table, partition, kept, schema=arrow_schema(columns), key=key)
+
+
+def read_partition(pool: BenchmarkPool, table: str, partition: str, *, columns: Sequence[str]) -> Iterator[Row]:
+    """The rows of a partition of the lake."""
+    for batch in pool.lake.read(table, columns=columns, partitions=[partition]):
+        yield from completed(batch, columns).to_pylist()
+
+
+def erase_statistics(pool: BenchmarkPool, tenant: Tenant, day: date) -> None:
+    """Delete the statistics and profiles of a day that count no other tenant, as its aggregates tell."""
+    tenants: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in read_partition(pool, COLD, str(day), columns=("tenant_id", "agent_id", "task_type")):
+        tenants[row["agent_id"], row["task_type"]].add(row["tenant_id"])
+    alone = [counted for counted, found in tenants.items() if found == {tenant.hash}]
+    shared_types = {task_type for (_, task_type), found in tenants.items() if found != {tenant.hash}}
+    own_types = list({task_type for _, task_type in alone} - shared_types)
+    with pool.transaction() as connection:  # before the aggregates go, which a run that was killed would need
+        for agent_id, task_type in alone:
+            connection.execute(
+                "DELETE FROM agent_statistics WHERE day = %s AND agent_id = %s AND task_type = %s",
+                (day, agent_id, task_type),
+            )
+        connection.execute("DELETE FROM task_type_profiles WHERE day = %s AND task_type = ANY(%s)", (day, own_types))
+
+
+def recount_tiers(pool: BenchmarkPool, connection: Connection[Any], day: date) -> None:
+    """Let the ledger say what the tiers now hold of a day."""
+    hot = stored(digest_of_day(connection, day))
+    warm = stored_points(pool, WARM, day)
+    cold = sum(1 for _ in read_partition(pool, COLD, str(day), columns=("tasks",)))
+    for tier, held in (("hot", hot), ("warm", warm)):
+        connection.execute(
+            "UPDATE tier_days SET rows = %s, digest = %s WHERE tier = %s AND day = %s",
+            (held.rows, held.digest, tier, day),
+        )
+    connection.execute("UPDATE tier_days SET rows = %s WHERE tier = 'cold' AND day = %s", (cold, day))
