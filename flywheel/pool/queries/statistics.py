@@ -23,17 +23,19 @@ from flywheel.records import utc_day
 
 EVERYTHING = PointFilter()
 HOUR = timedelta(hours=1)
+# Whether a day is counted is asked of the next counted day at or after it: by equality alone PostgreSQL expects to meet
+# a row of the day soon wherever it starts, and reads the table from its start for each day.
 UNSETTLED = """
-SELECT found.day, counted IS NULL, late
+SELECT found.day, next.day IS DISTINCT FROM found.day AS uncounted, late
 FROM (
     SELECT coalesce(days.day, tiers.day) AS day, coalesce(revision > statistics_revision, false) AS late
     FROM (SELECT day, revision, statistics_revision FROM days WHERE points > 0 AND points_removed_at IS NULL) AS days
     FULL JOIN (SELECT DISTINCT day FROM tier_days WHERE rows > 0) AS tiers USING (day)
 ) AS found
 LEFT JOIN LATERAL (
-    SELECT true AS counted FROM daily_statistics WHERE daily_statistics.day = found.day LIMIT 1
-) AS statistics ON true
-WHERE found.day BETWEEN %s AND %s AND (counted IS NULL OR late)
+    SELECT day FROM daily_statistics WHERE daily_statistics.day >= found.day ORDER BY daily_statistics.day LIMIT 1
+) AS next ON true
+WHERE found.day BETWEEN %s AND %s AND (late OR next.day IS DISTINCT FROM found.day)
 ORDER BY found.day
 """
 
