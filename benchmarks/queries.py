@@ -7,6 +7,7 @@ about another agent:
 - cached: ``RoutingStatistics.of``;
 - database: ``BenchmarkPool.get_agent_statistics`` over all time, with its transaction, its coverage and its structs;
 - database, a week: the same for one task type since a moment in the middle of a day;
+- SELECT 1: a transaction that asks nothing, for how busy the machine is;
 - plain: one row per point, indexed by agent and time, grouped by task type in one statement on an open connection.
 
 What is cached, what the database answers and what the plain table says is compared before it is measured.
@@ -70,7 +71,7 @@ def fill(connection: "Connection[Any]", points: int) -> None:
         POINTS, {"agents": AGENTS, "types": TASK_TYPES, "now": NOW, "a_day": POINTS_A_DAY, "points": points}
     )
     for statement in ROLL_UPS:
-        connection.execute(statement.format(sums=SUMS))  # type: ignore[arg-type]
+        connection.execute(statement.format(sums=SUMS))
     connection.execute("ANALYZE plain_points, agent_statistics, daily_statistics, days, tier_days")
 
 
@@ -94,6 +95,10 @@ def measured(pool: BenchmarkPool, *, points: int, calls: int) -> dict[str, Any]:
     week = PointFilter(task_types=("type-3",), since=NOW - timedelta(days=7, hours=5))
     with RoutingStatistics(pool, refresh_s=3600) as cache, pool.transaction() as connection:
 
+        def nothing(_: str) -> None:
+            with pool.transaction() as other:
+                other.execute("SELECT 1").fetchone()
+
         def plain(agent: str) -> list[Any]:
             return connection.execute(PLAIN, (agent,)).fetchall()
 
@@ -114,13 +119,14 @@ def measured(pool: BenchmarkPool, *, points: int, calls: int) -> dict[str, Any]:
             "database": milliseconds(pool.get_agent_statistics, calls=calls),
             "database, a week": milliseconds(lambda agent: pool.get_agent_statistics(agent, week), calls=calls),
             "plain": milliseconds(plain, calls=calls),
+            "SELECT 1": milliseconds(nothing, calls=calls),
             "system, by complexity": milliseconds(lambda _: pool.get_system_statistics("complexity"), calls=10),
         }
 
 
 def count(connection: "Connection[Any]", table: str) -> int:
     """Rows of a table."""
-    row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # type: ignore[arg-type]  # noqa: S608
+    row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
     return int(row[0]) if row else 0
 
 

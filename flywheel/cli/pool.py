@@ -28,6 +28,8 @@ def pool() -> None:
       flywheel pool statistics smollm2-few-shot
       flywheel pool alerts
       flywheel pool halts
+      flywheel pool points --failure --limit 5
+      flywheel pool quality
     """
 
 
@@ -124,37 +126,6 @@ def retention(load: "Callable[[], Settings]", dry_run: bool, as_json: bool) -> N
         print_table(("day", "store", "rows"), [(item.day, item.store, item.rows) for item in found])
     else:
         click.echo("nothing is older than its tier")
-
-
-@pool.command()
-@click.argument("agent_id")
-@click.option("--task-type", help="Only this task type.")
-@click.option("--since", type=click.DateTime(), help="Only from this UTC time on.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_obj
-def statistics(
-    load: "Callable[[], Settings]", agent_id: str, task_type: str | None, since: datetime | None, as_json: bool
-) -> None:
-    """Say how an agent did: tasks, success rate, quality, latency, tokens.
-
-    \b
-    Example:
-      flywheel pool statistics reference --task-type tool-calling-simple
-    """
-    from datetime import UTC
-
-    import msgspec
-
-    from flywheel.cli.connection import pool_of
-    from flywheel.pool.statistics import agent_statistics
-
-    with pool_of(load()) as opened:
-        start = since.replace(tzinfo=UTC) if since else None
-        found = agent_statistics(opened, agent_id, task_type=task_type, since=start)
-    if as_json:
-        print_json(found)
-    else:
-        print_mapping(msgspec.structs.asdict(found))
 
 
 def show(found: object, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]], *, as_json: bool) -> None:
