@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from psycopg import Connection, sql
 
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.queries.conditions import arrow_of, conditions, sql_of
+from flywheel.pool.queries.conditions import Comparison, arrow_of, conditions, sql_of
 from flywheel.pool.queries.moved import Moved
 from flywheel.pool.queries.plan import ONE_DAY, Plan
 from flywheel.pool.rows import arrow_schema
@@ -81,29 +82,36 @@ def statistics_sums(
         by: the property.
         whole_days_only: leave the ends out.
     """
-    condition, values = sql_of(conditions(replace(where, since=None, until=None)))
+    found = list(conditions(replace(where, since=None, until=None)))
+    values = [value for _, _, value in found]
     first, end = span.whole_days()
-    parts, parameters = [], []
-    if first < end:
-        parts.append(part_of("daily_statistics", by, sql.SQL("date >= %s AND date < %s AND {}").format(condition)))
-        parameters += [first, end, *values]
-    for edge in () if whole_days_only else span.edges():
-        parts.append(part_of("agent_statistics", by, sql.SQL("hour >= %s AND hour < %s AND {}").format(condition)))
-        parameters += [edge.since, edge.until, *values]
-    if not parts:
+    edges = [] if whole_days_only else span.edges()
+    tables = ("daily_statistics",) * (first < end) + ("agent_statistics",) * len(edges)
+    if not tables:
         return {}
+    bounds = [(first, end)] * (first < end) + [(edge.since, edge.until) for edge in edges]
+    statement = statement_of(tables, by, tuple((column, comparison) for column, comparison, _ in found))
     totals: Sums = {}
-    for name, *sums in connection.execute(sql.SQL(" UNION ALL ").join(parts), parameters):
+    for name, *sums in connection.execute(statement, [value for pair in bounds for value in (*pair, *values)]):
         add(totals, {str(name): tally_of(sums)})
     return totals
 
 
-def part_of(table: str, by: By, condition: sql.Composable) -> sql.Composable:
-    """Sums of one table of statistics."""
-    when = sql.SQL("date" if table == "daily_statistics" else "(hour AT TIME ZONE 'UTC')::date")
-    name = when if by == "day" else sql.Identifier(PROPERTIES[by])
+@cache
+def statement_of(tables: tuple[str, ...], by: By, asked: tuple[tuple[str, Comparison], ...]) -> bytes:
+    """Sums of tables of statistics, each between two bounds of its own and under conditions on these columns."""
+    condition, _ = sql_of((column, comparison, None) for column, comparison in asked)
     sums = sql.SQL(", ").join(sql.SQL("sum({})").format(sql.Identifier(column)) for column in Tally.__struct_fields__)
-    return sql.SQL("SELECT {}, {} FROM {} WHERE {} GROUP BY 1").format(name, sums, sql.Identifier(table), condition)
+    parts = []
+    for table in tables:
+        time, day = ("date", "date") if table == "daily_statistics" else ("hour", "(hour AT TIME ZONE 'UTC')::date")
+        name = sql.SQL(day) if by == "day" else sql.Identifier(PROPERTIES[by])
+        parts.append(
+            sql.SQL("SELECT {0}, {1} FROM {2} WHERE {3} >= %s AND {3} < %s AND {4} GROUP BY 1").format(
+                name, sums, sql.Identifier(table), sql.Identifier(time), condition
+            )
+        )
+    return sql.SQL(" UNION ALL ").join(parts).as_bytes()
 
 
 def tally_of(sums: Sequence[Any]) -> Tally:
