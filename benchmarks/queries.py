@@ -77,7 +77,7 @@ def fill(connection: "Connection[Any]", points: int) -> None:
 
 def milliseconds(call: Callable[[str], object], *, calls: int) -> dict[str, float]:
     """The time of a call, each about an agent chosen at random; the first tenth is for warming up."""
-    chance = random.Random(0)  # noqa: S311 - which agent, no secret
+    chance = random.Random(0)
     took: list[float] = []
     for _ in range(calls + calls // 10):
         agent = f"agent-{chance.randrange(AGENTS)}"

@@ -11,18 +11,17 @@ from starlette.concurrency import run_in_threadpool
 from flywheel.api import points, pool
 from flywheel.api.callers import api_token
 from flywheel.api.problems import add_handlers
-from flywheel.collection.collector import utc_now
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.routing_statistics import RoutingStatistics
 from flywheel.settings import Settings
 
 
-def create_app(settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> FastAPI:
+def create_app(settings: Settings, *, clock: Callable[[], datetime] | None = None) -> FastAPI:
     """The service of an installation. It opens its pool when it starts and closes it when it ends.
 
     Args:
         settings: whose pool; with the URL of a database.
-        clock: tells how old cached statistics are.
+        clock: tells how old cached statistics are; the pool's where absent.
 
     Raises:
         PoolError: the API token cannot be used.

@@ -209,8 +209,14 @@ class Batch(Answer):
     points: dict[str, int]
     task_types: dict[str, int]
     agents: dict[str, int]
+    complexities: dict[str, int]
+    outcomes: dict[str, int]
+    splits: dict[str, int]
+    left_out: dict[str, int] = Field(description="points by why their content kept them from an export")
     quality: dict[str, Any]
     criteria: dict[str, Any]
+    released_at: datetime | None = Field(description="when it gave its points back")
+    released_because: str | None
 
 
 class Batches(Answer):

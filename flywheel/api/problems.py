@@ -12,13 +12,14 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 
 from flywheel.api.callers import UnauthorizedError
-from flywheel.errors import DatabaseError, FlywheelError, NotInPoolError, QueryError
+from flywheel.errors import AccessError, DatabaseError, FlywheelError, NotInPoolError, QueryError
 
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (UnauthorizedError, HTTPStatus.UNAUTHORIZED),
+    (AccessError, HTTPStatus.FORBIDDEN),
     (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotInPoolError, HTTPStatus.NOT_FOUND),
     (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),

@@ -15,7 +15,6 @@ from flywheel.cli.errors import Commands
 from flywheel.cli.ingest import ingest
 from flywheel.cli.models import models
 from flywheel.cli.pool import pool
-from flywheel.cli.pool_queries import points, quality, statistics
 from flywheel.cli.quarantine import quarantine
 from flywheel.cli.quickstart import quickstart
 from flywheel.cli.serve import serve
@@ -60,7 +59,5 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
     return load
 
 
-for command in (statistics, points, quality):
-    pool.add_command(command)
 for command in (up, down, status, serve, quickstart, ingest, pool, quarantine, access, agents, models, tasks):
     main.add_command(command)

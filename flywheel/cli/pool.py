@@ -1,7 +1,6 @@
 """``flywheel pool``: what became of every line, and what is in the batches."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +9,7 @@ from flywheel.cli.alerts import alerts
 from flywheel.cli.export import export, release
 from flywheel.cli.halts import halts, lift
 from flywheel.cli.output import print_json, print_mapping, print_table
+from flywheel.cli.pool_queries import points, quality, statistics
 
 if TYPE_CHECKING:
     from flywheel.settings import Settings
@@ -141,5 +141,5 @@ def counts(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in numbers.items()) or "-"
 
 
-for command in (export, release):
+for command in (statistics, points, quality, export, release):
     pool.add_command(command)

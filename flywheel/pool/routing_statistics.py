@@ -17,7 +17,6 @@ import psycopg
 from msgspec import Struct
 from sqlalchemy.exc import SQLAlchemyError
 
-from flywheel.collection.collector import utc_now
 from flywheel.errors import FlywheelError, PoolError
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.statistics import Figures, figures_of
@@ -87,7 +86,7 @@ class RoutingStatistics:
         pool: whose statistics.
         refresh_s: seconds between refreshes; from the settings where absent.
         window_days: what counts as recent; from the settings where absent.
-        clock: tells the time.
+        clock: tells the time; the pool's where absent.
     """
 
     def __init__(
@@ -96,12 +95,12 @@ class RoutingStatistics:
         *,
         refresh_s: float | None = None,
         window_days: int | None = None,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] | None = None,
     ) -> None:
         self._pool = pool
         self.refresh_s = refresh_s or pool.settings.routing_statistics.refresh_s
         self.window_days = window_days or pool.settings.routing_statistics.window_days
-        self._clock = clock
+        self._clock = clock or pool.now
         self._state = State()
         self._refreshing = threading.Lock()
         self._stopping = threading.Event()

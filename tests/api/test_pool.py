@@ -11,9 +11,13 @@ from flywheel.api.app import create_app
 from flywheel.api.callers import api_token
 from flywheel.database import url_with
 from flywheel.errors import PoolError
+from flywheel.pool.export_choice import criteria_for
+from flywheel.pool.exports import export_points
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.settings import Settings
+from flywheel.settings import PhaseThreshold, Settings
 from tests.api.conftest import DAYS
+from tests.pool.filling import LATER, some_tasks
+from tests.pool.filling import fill as fill_pool
 
 PROBLEM = "application/problem+json"
 
@@ -76,9 +80,24 @@ def test_the_pool_as_a_whole_and_its_quality(client: TestClient) -> None:
     assert "no day from 2020-01-01 to 2020-01-02" in nothing["detail"]
 
 
-def test_batches(client: TestClient) -> None:
+def test_a_pool_without_batches(client: TestClient) -> None:
     assert client.get("/v1/pool/batches").json() == {"batches": []}
     assert "there is no batch b1" in refusal(client.get("/v1/pool/batches/b1"), 404)["detail"]
+
+
+def test_batches_are_listed_and_described(settings: Settings) -> None:
+    row = PhaseThreshold(points=6, quality=0.8, max_age_days=90, task_types=2)
+    settings = settings.model_copy(update={"batch": settings.batch.model_copy(update={"sft": row})})
+    with BenchmarkPool.open(settings) as pool:
+        fill_pool(pool, "a", some_tasks(16))
+        made = export_points(pool, criteria_for(settings, "sft"), export_id="e1", now=LATER)
+        assert pool.get_batch("e1") == made
+    headers = {"Authorization": f"Bearer {api_token(settings).decode()}"}
+    with TestClient(create_app(settings), headers=headers) as client:
+        found = client.get("/v1/pool/batches/e1").json()
+        assert client.get("/v1/pool/batches").json() == {"batches": [found]}
+    assert (found["id"], found["digest"], found["points"]) == ("e1", made.digest, made.points)
+    assert (found["splits"], found["releasedAt"]) == (made.splits, None)
 
 
 def test_who_has_no_token_or_another_is_refused_everywhere_but_at_the_health_check(client: TestClient) -> None:

@@ -50,10 +50,12 @@ def upgrade() -> None:
     op.create_index("ix_daily_statistics_day", "daily_statistics", ["day"])
     for group in GROUPS:
         op.execute(f"GRANT SELECT ON daily_statistics TO {group}")
+    op.execute("GRANT SELECT (revision, statistics_revision) ON days TO flywheel_analyst")
     op.execute("ALTER TABLE daily_statistics ENABLE ROW LEVEL SECURITY")
     op.execute(POLICY)
 
 
 def downgrade() -> None:
     """Drop it."""
+    op.execute("REVOKE SELECT (revision, statistics_revision) ON days FROM flywheel_analyst")
     op.drop_table("daily_statistics")
