@@ -63,3 +63,11 @@ class HeldOutTaskError(FlywheelError):
 
 class AccessError(FlywheelError):
     """Raised when a grant does not cover what was asked, or cannot be made. The message names grant and limit."""
+
+
+class QueryError(PoolError):
+    """Raised when a query of the pool cannot be answered as it is asked. The message says what to ask instead."""
+
+
+class NotInPoolError(PoolError):
+    """Raised when the pool does not have what a query names, such as a batch. The message says where to look."""

@@ -198,12 +198,20 @@ class HealthSettings(Section):
     z: float = Field(3.0, gt=0, description="standard errors that are still chance, of a drop and of drift")
 
 
+class RoutingStatisticsSettings(Section):
+    """The statistics that routers are answered from memory."""
+
+    refresh_s: float = Field(30.0, gt=0, description="seconds between refreshes")
+    window_days: int = Field(30, gt=0, description="UTC days that count as recent, today included")
+
+
 class PortSettings(Section):
     """Where the services listen, on this machine."""
 
     host: str = "127.0.0.1"
     dagster: int = Field(3000, gt=0, lt=65536)
     mlflow: int = Field(5001, gt=0, lt=65536, description="not 5000: macOS listens there itself")
+    api: int = Field(8200, gt=0, lt=65536)
 
 
 class TomlLayers(PydanticBaseSettingsSource):
@@ -260,6 +268,7 @@ class Settings(BaseSettings):
     trainer: TrainerSettings = TrainerSettings()
     access: AccessSettings = AccessSettings()
     health: HealthSettings = HealthSettings()
+    routing_statistics: RoutingStatisticsSettings = RoutingStatisticsSettings()
     ports: PortSettings = PortSettings()
 
     @classmethod

@@ -68,6 +68,25 @@ def test_rows_of_an_older_version_are_read(old_revision: str) -> None:
         assert connection.execute("SELECT gates, owner_key FROM quarantine").fetchall() == [(["time"], None)]
 
 
+def test_hours_of_an_older_version_are_rolled_up_by_day_with_an_unknown_complexity(database_url: str) -> None:
+    downgrade(database_url, "0007_erasures")
+    with psycopg.connect(database_url) as connection:
+        for hour, tasks in ((NOON, 3), (NOON + timedelta(hours=1), 4), (NOON + timedelta(days=1), 5)):
+            connection.execute(
+                "INSERT INTO agent_statistics VALUES (%s, 'a', 'research', %s, %s, 2, 1.5, 100, 10)", (hour, DAY, tasks)
+            )
+    upgrade(database_url)
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute(
+            "SELECT agent_id, date, task_type, complexity, day, tasks, successes, quality_sum, latency_ms_sum,"
+            " tokens_sum FROM daily_statistics ORDER BY date"
+        ).fetchall()
+    assert rows == [
+        ("a", DAY, "research", "unknown", DAY, 7, 4, 3.0, 200.0, 20),
+        ("a", NEXT_DAY, "research", "unknown", DAY, 5, 2, 1.5, 100.0, 10),
+    ]
+
+
 @pytest.fixture
 def pool(settings: Settings) -> Iterator[BenchmarkPool]:
     with BenchmarkPool.open(settings) as opened:

@@ -18,6 +18,7 @@ from flywheel.cli.models import models
 from flywheel.cli.pool import pool
 from flywheel.cli.quarantine import quarantine
 from flywheel.cli.quickstart import quickstart
+from flywheel.cli.serve import serve
 from flywheel.cli.services import down, status, up
 from flywheel.cli.tasks import tasks
 
@@ -60,5 +61,5 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 
 
 pool.add_command(erase)
-for command in (up, down, status, quickstart, ingest, pool, quarantine, access, agents, models, tasks):
+for command in (up, down, status, serve, quickstart, ingest, pool, quarantine, access, agents, models, tasks):
     main.add_command(command)

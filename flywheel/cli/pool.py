@@ -1,7 +1,6 @@
 """``flywheel pool``: what became of every line, and what is in the batches."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +9,7 @@ from flywheel.cli.alerts import alerts
 from flywheel.cli.export import export, release
 from flywheel.cli.halts import halts, lift
 from flywheel.cli.output import print_json, print_mapping, print_table
+from flywheel.cli.pool_queries import points, quality, statistics
 
 if TYPE_CHECKING:
     from flywheel.settings import Settings
@@ -29,6 +29,8 @@ def pool() -> None:
       flywheel pool statistics smollm2-few-shot
       flywheel pool alerts
       flywheel pool halts
+      flywheel pool points --failure --limit 5
+      flywheel pool quality
     """
 
 
@@ -136,37 +138,6 @@ def retention(load: "Callable[[], Settings]", dry_run: bool, as_json: bool) -> N
         click.echo(f"{report.files:,} files of replaced versions deleted")
 
 
-@pool.command()
-@click.argument("agent_id")
-@click.option("--task-type", help="Only this task type.")
-@click.option("--since", type=click.DateTime(), help="Only from this UTC time on.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_obj
-def statistics(
-    load: "Callable[[], Settings]", agent_id: str, task_type: str | None, since: datetime | None, as_json: bool
-) -> None:
-    """Say how an agent did: tasks, success rate, quality, latency, tokens.
-
-    \b
-    Example:
-      flywheel pool statistics reference --task-type tool-calling-simple
-    """
-    from datetime import UTC
-
-    import msgspec
-
-    from flywheel.cli.connection import pool_of
-    from flywheel.pool.statistics import agent_statistics
-
-    with pool_of(load()) as opened:
-        start = since.replace(tzinfo=UTC) if since else None
-        found = agent_statistics(opened, agent_id, task_type=task_type, since=start)
-    if as_json:
-        print_json(found)
-    else:
-        print_mapping(msgspec.structs.asdict(found))
-
-
 def show(found: object, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]], *, as_json: bool) -> None:
     """Print records as JSON or as a table."""
     if as_json:
@@ -180,5 +151,5 @@ def counts(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in numbers.items()) or "-"
 
 
-for command in (export, release):
+for command in (statistics, points, quality, export, release):
     pool.add_command(command)

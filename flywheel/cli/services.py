@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def up(load: "Callable[[], Settings]") -> None:
     """Start the services and own them until Ctrl-C.
 
-    They are PostgreSQL, MLflow, Dagster's code server, web server and daemon. Logs lie below HOME/logs. A port in
-    use is named, with the variable that chooses another.
+    They are PostgreSQL, MLflow, Dagster's code server, web server and daemon, and the pool over HTTP. Logs lie below
+    HOME/logs. A port in use is named, with the variable that chooses another.
 
     \b
     Examples:
@@ -29,7 +29,8 @@ def up(load: "Callable[[], Settings]") -> None:
 
     with Services(load(), on_progress=lambda message: click.echo(f"starting: {message}")) as services:
         endpoints = services.endpoints
-        click.echo(f"Dagster  {endpoints.dagster_url}\nMLflow   {endpoints.mlflow_url}\nCtrl-C stops everything.")
+        click.echo(f"Dagster  {endpoints.dagster_url}\nMLflow   {endpoints.mlflow_url}")
+        click.echo(f"API      {endpoints.api_url}/docs\nCtrl-C stops everything.")
         services.wait()
 
 
@@ -74,6 +75,7 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
         "startedAt": endpoints.started_at,
         "dagster": {"url": endpoints.dagster_url, "answers": answers(f"{endpoints.dagster_url}/server_info")},
         "mlflow": {"url": endpoints.mlflow_url, "answers": answers(f"{endpoints.mlflow_url}/health")},
+        "api": {"url": endpoints.api_url, "answers": answers(f"{endpoints.api_url}/v1/pool/healthz")},
     }
     if as_json:
         print_json(found)
@@ -85,6 +87,7 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
             "process": f"{endpoints.pid}, since {endpoints.started_at:%Y-%m-%d %H:%M} UTC",
             "Dagster": described(endpoints.dagster_url, found["dagster"]),
             "MLflow": described(endpoints.mlflow_url, found["mlflow"]),
+            "API": described(endpoints.api_url, found["api"]),
         }
     )
 

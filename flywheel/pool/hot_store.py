@@ -7,32 +7,28 @@ from typing import TYPE_CHECKING, Any
 from psycopg import Connection, sql
 
 from flywheel.pool.digests import Digest
+from flywheel.pool.pool import lock_key
 from flywheel.pool.schemas import POINT_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = sql.SQL(", ").join(map(sql.Identifier, POINT_COLUMNS))
-UPDATES = sql.SQL(", ").join(
-    sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in POINT_COLUMNS if name != "id"
-)
+WRITERS = lock_key("hot writers")
 
 
 def replace_day(connection: Connection[Any], day: date, batches: "Iterable[pa.RecordBatch]") -> None:
     """Make the rows the whole content of a day, in the caller's transaction.
 
-    A point that another day still holds, because its task moved, moves with it: ids are unique in the tier.
+    A point that another day still holds, because its task moved, moves with it: ids are unique in the tier. So that no
+    two days bring the same point at once, their writers take turns.
     """
-    connection.execute("CREATE TEMPORARY TABLE incoming (LIKE hot_points INCLUDING COMPRESSION) ON COMMIT DROP")
-    with connection.cursor().copy(sql.SQL("COPY incoming ({}) FROM STDIN (FORMAT csv)").format(COLUMNS)) as copy:
-        for batch in batches:
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (WRITERS,))
+    connection.execute("DELETE FROM hot_points WHERE day = %s", (day,))
+    for batch in batches:
+        connection.execute("DELETE FROM hot_points WHERE id = ANY(%s)", (batch.column("id").to_pylist(),))
+        with connection.cursor().copy(sql.SQL("COPY hot_points ({}) FROM STDIN (FORMAT csv)").format(COLUMNS)) as copy:
             copy.write(as_csv(batch))
-    connection.execute("DELETE FROM hot_points WHERE day = %s AND id NOT IN (SELECT id FROM incoming)", (day,))
-    connection.execute(
-        sql.SQL("INSERT INTO hot_points ({0}) SELECT {0} FROM incoming ON CONFLICT (id) DO UPDATE SET {1}").format(
-            COLUMNS, UPDATES
-        )
-    )
 
 
 def as_csv(batch: "pa.RecordBatch") -> memoryview:

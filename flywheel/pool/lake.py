@@ -90,7 +90,7 @@ class Lake:
                     storage_options=self.storage_options,
                 )
                 return
-            delta = self._open(table)
+            delta = self.opened(table)
             known = frozenset(field.name for field in delta.schema().fields)
             added = [field for field in described.fields if field.name not in known]
             if added:
@@ -134,7 +134,7 @@ class Lake:
         from deltalake.exceptions import DeltaError
 
         try:
-            delta = self._open(table)
+            delta = self.opened(table)
             delta.create_write_transaction(
                 list(uploaded), "overwrite", delta.schema(), [key], partition_filters=[(key, "=", partition)]
             )
@@ -160,7 +160,7 @@ class Lake:
 
         if not self.exists(table):
             return
-        delta = self._open(table)
+        delta = self.opened(table)
         key = delta.metadata().partition_columns[0]
         added = pa.table(delta.get_add_actions(flatten=True)).select(["path", f"partition.{key}"])
         paths = sorted(path for path, value in zip(*added.to_pydict().values(), strict=True) if str(value) == partition)
@@ -189,7 +189,7 @@ class Lake:
         """
         if (partitions is not None and not partitions) or not self.exists(table):
             return
-        delta = self._open(table, version)
+        delta = self.opened(table, version)
         key = delta.metadata().partition_columns[0]
         chosen = None if partitions is None else [(key, "in", list(partitions))]
         try:
@@ -206,7 +206,7 @@ class Lake:
         """The partitions that hold rows, sorted."""
         if not self.exists(table):
             return ()
-        delta = self._open(table)
+        delta = self.opened(table)
         return tuple(sorted({next(iter(values.values())) for values in delta.partitions()}))
 
     def size_bytes(self, table: str) -> int:
@@ -219,7 +219,7 @@ class Lake:
 
         if not self.exists(table):
             return 0
-        return sum(pa.table(self._open(table).get_add_actions()).column("size_bytes").to_pylist())
+        return sum(pa.table(self.opened(table).get_add_actions()).column("size_bytes").to_pylist())
 
     def vacuum(self, table: str, *, keep_days: int) -> int:
         """Delete files that only versions replaced longer ago refer to. Returns how many; see ``BenchmarkPool.vacuum``.
@@ -233,7 +233,7 @@ class Lake:
             return 0
         try:
             return len(
-                self._open(table).vacuum(
+                self.opened(table).vacuum(
                     retention_hours=24 * keep_days, dry_run=False, enforce_retention_duration=False, full=True
                 )
             )
@@ -253,7 +253,7 @@ class Lake:
 
         if not self.exists(table):
             return Compaction(table=table, files_before=0, files_after=0)
-        delta = self._open(table)
+        delta = self.opened(table)
         before = len(delta.file_uris())
         properties = WriterProperties(compression="ZSTD", max_row_group_size=ROWS_A_FILE)
         try:
@@ -277,7 +277,7 @@ class Lake:
             return
         self.vacuum(table, keep_days=0)
         try:
-            delta = self._open(table)
+            delta = self.opened(table)
             self._sum_up_log(delta, keep_days=0)
             delta.alter.set_table_properties({LOG_RETENTION: f"interval {history_days} days"})
         except (DeltaError, OSError) as error:
@@ -294,9 +294,14 @@ class Lake:
 
     def version(self, table: str) -> int:
         """The table's version, which grows by one with every commit; -1 before the first."""
-        return self._open(table).version() if self.exists(table) else -1
+        return self.opened(table).version() if self.exists(table) else -1
 
-    def _open(self, table: str, version: int | None = None) -> "DeltaTable":
+    def opened(self, table: str, version: int | None = None) -> "DeltaTable":
+        """A table that is there, as it is or was in a version.
+
+        Raises:
+            PoolError: it cannot be read.
+        """
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 

@@ -1,8 +1,10 @@
 """The pool at a glance: what became of all lines, and of each day's."""
 
 from datetime import date, datetime
+from typing import Any
 
 from msgspec import Struct
+from psycopg import Connection
 
 from flywheel.pool.pool import BenchmarkPool
 
@@ -30,12 +32,17 @@ def pool_counts(pool: BenchmarkPool) -> dict[str, int]:
     Raises:
         DatabaseError: PostgreSQL cannot be used.
     """
-    names = ("lines", "points", "lines_in_points", "quarantined", "duplicates", "waiting")
     with pool.transaction() as connection:
-        row = connection.execute(
-            "SELECT coalesce(sum(lines), 0), coalesce(sum(points), 0), coalesce(sum(lines_in_points), 0),"
-            " coalesce(sum(quarantined), 0), coalesce(sum(duplicates), 0), coalesce(sum(waiting), 0) FROM days"
-        ).fetchone()
+        return counts_of(connection)
+
+
+def counts_of(connection: Connection[Any]) -> dict[str, int]:
+    """The same within a transaction."""
+    names = ("lines", "points", "lines_in_points", "quarantined", "duplicates", "waiting")
+    row = connection.execute(
+        "SELECT coalesce(sum(lines), 0), coalesce(sum(points), 0), coalesce(sum(lines_in_points), 0),"
+        " coalesce(sum(quarantined), 0), coalesce(sum(duplicates), 0), coalesce(sum(waiting), 0) FROM days"
+    ).fetchone()
     assert row is not None
     return {name: int(value) for name, value in zip(names, row, strict=True)}
 

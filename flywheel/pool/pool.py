@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from hashlib import blake2b
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +15,7 @@ from sqlalchemy import Engine
 from flywheel.database import connect, raise_outage
 from flywheel.errors import PoolError
 from flywheel.pool.files import LakeFile, files_of
+from flywheel.pool.filters import PointFilter
 from flywheel.pool.lake import PARTITION, Compaction, Lake
 from flywheel.pool.workers import cores
 from flywheel.settings import Settings
@@ -21,6 +23,12 @@ from flywheel.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake.transaction import AddAction
+
+    from flywheel.pool.batches import Batch
+    from flywheel.pool.queries.points import PointQuery, Points
+    from flywheel.pool.queries.quality import QualityReport
+    from flywheel.pool.queries.statistics import AgentAnswer, PoolStatistics, SystemAnswer
+    from flywheel.pool.queries.sums import By
 
 
 class BenchmarkPool(Struct, frozen=True):
@@ -163,6 +171,48 @@ class BenchmarkPool(Struct, frozen=True):
         """
         with self.exclusive(f"lake:{table}"):
             self.lake.forget(table, history_days=self.settings.history_days)
+
+    def get_points(self, query: "PointQuery | None" = None) -> "Points":
+        """Points across tiers, to iterate or as Arrow or pandas: see ``flywheel.pool.queries.points``."""
+        from flywheel.pool.queries.points import PointQuery, Points
+
+        return Points(self, query or PointQuery())
+
+    def get_agent_statistics(self, agent_id: str, where: "PointFilter | None" = None) -> "AgentAnswer":
+        """How an agent did: see ``flywheel.pool.queries.statistics``."""
+        from flywheel.pool.queries import statistics
+
+        return statistics.get_agent_statistics(self, agent_id, where or PointFilter())
+
+    def get_system_statistics(self, by: "By" = "task_type", where: "PointFilter | None" = None) -> "SystemAnswer":
+        """How all agents did, by one property: see ``flywheel.pool.queries.statistics``."""
+        from flywheel.pool.queries import statistics
+
+        return statistics.get_system_statistics(self, by, where or PointFilter())
+
+    def get_statistics(self) -> "PoolStatistics":
+        """The pool as a whole: see ``flywheel.pool.queries.statistics``."""
+        from flywheel.pool.queries import statistics
+
+        return statistics.get_statistics(self)
+
+    def get_batch(self, batch_id: str) -> "Batch":
+        """A training batch: see ``flywheel.pool.queries.batches``."""
+        from flywheel.pool.queries import batches
+
+        return batches.get_batch(self, batch_id)
+
+    def export_batch(self, batch_id: str, folder: Path) -> Path:
+        """Write a batch's points for the trainers: see ``flywheel.pool.batches``."""
+        from flywheel.pool import batches
+
+        return batches.export_batch(self, batch_id, folder)
+
+    def validate_quality(self, first: date | None = None, last: date | None = None) -> "QualityReport":
+        """The quality of some days against the targets: see ``flywheel.pool.queries.quality``."""
+        from flywheel.pool.queries import quality
+
+        return quality.validate_quality(self, first, last)
 
 
 def lock_key(name: str) -> int:

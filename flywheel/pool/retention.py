@@ -182,6 +182,7 @@ def remove_statistics(pool: BenchmarkPool, day: date, now: datetime) -> None:
     del now
     with pool.transaction() as connection:
         connection.execute("DELETE FROM agent_statistics WHERE day = %s", (day,))
+        connection.execute("DELETE FROM daily_statistics WHERE day = %s", (day,))
         connection.execute("DELETE FROM task_type_profiles WHERE day = %s", (day,))
 
 

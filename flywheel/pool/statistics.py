@@ -1,14 +1,14 @@
 """Statistics of agents, per task type and hour, for routing, reports and the points' historical performance."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from psycopg import Connection
+from psycopg import Connection, sql
 from psycopg.types.json import Jsonb
 
 from flywheel.pool.histograms import histogram
@@ -21,6 +21,7 @@ MEASURED_COLUMNS = (
     "timestamp",
     "agent_id",
     "task_type",
+    "complexity",
     "success",
     "overall_score",
     "total_reward",
@@ -48,6 +49,11 @@ class Tally(Struct):
         self.latency_ms_sum += row["latency_ms"]
         self.tokens_sum += row["tokens_used"]
 
+    def merge(self, other: "Tally") -> None:
+        """Count the other's tasks too, as far as they are told apart here."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 class HourTally(Tally):
     """Sums over the tasks of an hour, with what alerts compare."""
@@ -62,6 +68,12 @@ class HourTally(Tally):
         self.tool_tasks += row["used_tools"]
         self.reward_sum += row["total_reward"]
         self.reward_square_sum += row["total_reward"] ** 2
+
+
+Measured = tuple[datetime, str, str, str]
+"""What tasks are counted by: hour, agent, task type, complexity."""
+Key = TypeVar("Key", bound=tuple[Any, ...])
+Kind = TypeVar("Kind", bound=Tally)
 
 
 class AgentStatistics(Struct, frozen=True, kw_only=True):
@@ -100,15 +112,16 @@ def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
         if points_removed(connection, day):
             return report_of(connection, day)
         revision = connection.execute("SELECT anonymized_revision FROM days WHERE day = %s", (day,)).fetchone()
-        tallies: dict[tuple[datetime, str, str], HourTally] = defaultdict(HourTally)
+        tallies: dict[Measured, HourTally] = defaultdict(HourTally)
         latencies: dict[str, list[float]] = defaultdict(list)
         tokens: dict[str, list[float]] = defaultdict(list)
         for row in measured_rows(pool, day):
             hour = row["timestamp"].astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-            tallies[hour, row["agent_id"], row["task_type"]].add(row)
+            tallies[hour, row["agent_id"], row["task_type"], row["complexity"]].add(row)
             latencies[row["task_type"]].append(row["latency_ms"])
             tokens[row["task_type"]].append(row["tokens_used"])
-        write_tallies(connection, day, tallies)
+        write_tallies(connection, day, *hours_of(tallies))
+        write_tallies(connection, day, *dates_of(tallies))
         write_profiles(connection, day, latencies, tokens)
         if revision:
             connection.execute("UPDATE days SET statistics_revision = %s WHERE day = %s", (revision[0], day))
@@ -151,13 +164,39 @@ def report_of(connection: Connection[Any], day: date) -> StatisticsReport:
     )
 
 
-def write_tallies(connection: Connection[Any], day: date, tallies: dict[tuple[datetime, str, str], HourTally]) -> None:
-    """Replace the day's rows of agent statistics."""
-    connection.execute("DELETE FROM agent_statistics WHERE day = %s", (day,))
-    columns = ("hour", "agent_id", "task_type", "day", *HourTally.__struct_fields__)
-    with connection.cursor().copy(f"COPY agent_statistics ({', '.join(columns)}) FROM STDIN") as copy:
-        for (hour, agent_id, task_type), tally in tallies.items():
-            copy.write_row((hour, agent_id, task_type, day, *msgspec.structs.astuple(tally)))
+def hours_of(tallies: dict[Measured, HourTally]) -> tuple[str, tuple[str, ...], dict[Any, HourTally]]:
+    """The table of hours, its keys and its rows."""
+    rows = rolled_up(tallies, HourTally, lambda hour, agent_id, task_type, _: (hour, agent_id, task_type))
+    return "agent_statistics", ("hour", "agent_id", "task_type"), rows
+
+
+def dates_of(tallies: dict[Measured, HourTally]) -> tuple[str, tuple[str, ...], dict[Any, Tally]]:
+    """The table of daily roll-ups, its keys and its rows."""
+    rows = rolled_up(tallies, Tally, lambda hour, agent_id, task_type, level: (agent_id, hour.date(), task_type, level))
+    return "daily_statistics", ("agent_id", "date", "task_type", "complexity"), rows
+
+
+def rolled_up(
+    tallies: dict[Measured, HourTally], kind: type[Kind], key: Callable[[datetime, str, str, str], Key]
+) -> dict[Key, Kind]:
+    """The same tasks under coarser keys, sorted: what is read together is written together."""
+    coarse: dict[Key, Kind] = defaultdict(kind)
+    for measured, tally in tallies.items():
+        coarse[key(*measured)].merge(tally)
+    return dict(sorted(coarse.items()))
+
+
+def write_tallies(
+    connection: Connection[Any], day: date, table: str, keys: tuple[str, ...], tallies: dict[Any, Kind]
+) -> None:
+    """Replace the day's rows of a table of statistics."""
+    name = sql.Identifier(table)
+    connection.execute(sql.SQL("DELETE FROM {} WHERE day = %s").format(name), (day,))
+    sums = next(iter(tallies.values()), Tally()).__struct_fields__
+    columns = sql.SQL(", ").join(map(sql.Identifier, (*keys, "day", *sums)))
+    with connection.cursor().copy(sql.SQL("COPY {} ({}) FROM STDIN").format(name, columns)) as copy:
+        for key, tally in tallies.items():
+            copy.write_row((*key, day, *msgspec.structs.astuple(tally)))
 
 
 def write_profiles(

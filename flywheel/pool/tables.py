@@ -152,6 +152,22 @@ agent_statistics = Table(
 Index("ix_agent_statistics_agent", agent_statistics.c.agent_id, agent_statistics.c.task_type, agent_statistics.c.hour)
 Index("ix_agent_statistics_day", agent_statistics.c.day)
 
+daily_statistics = Table(
+    "daily_statistics",
+    metadata,
+    Column("agent_id", Text, primary_key=True),
+    Column("date", Date, primary_key=True, comment="the UTC day of the tasks"),
+    Column("task_type", Text, primary_key=True),
+    Column("complexity", Text, primary_key=True, comment="unknown where an older version counted"),
+    Column("day", Date, primary_key=True, comment="the partition that made the row"),
+    Column("tasks", BigInteger, nullable=False),
+    Column("successes", BigInteger, nullable=False),
+    Column("quality_sum", Double, nullable=False),
+    Column("latency_ms_sum", Double, nullable=False),
+    Column("tokens_sum", BigInteger, nullable=False),
+)
+Index("ix_daily_statistics_day", daily_statistics.c.day)
+
 task_type_profiles = Table(
     "task_type_profiles",
     metadata,

@@ -10,7 +10,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from psycopg import Connection
+from psycopg import Connection, sql
 
 from flywheel.pool.hot_store import digest_of_day
 from flywheel.pool.intake import points_removed
@@ -198,10 +198,13 @@ def erase_statistics(pool: BenchmarkPool, tenant: Tenant, day: date) -> None:
     own_types = list({task_type for _, task_type in alone} - shared_types)
     with pool.transaction() as connection:  # before the aggregates go, which a run that was killed would need
         for agent_id, task_type in alone:
-            connection.execute(
-                "DELETE FROM agent_statistics WHERE day = %s AND agent_id = %s AND task_type = %s",
-                (day, agent_id, task_type),
-            )
+            for table in ("agent_statistics", "daily_statistics"):
+                connection.execute(
+                    sql.SQL("DELETE FROM {} WHERE day = %s AND agent_id = %s AND task_type = %s").format(
+                        sql.Identifier(table)
+                    ),
+                    (day, agent_id, task_type),
+                )
         connection.execute("DELETE FROM task_type_profiles WHERE day = %s AND task_type = ANY(%s)", (day, own_types))
 
 

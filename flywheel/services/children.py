@@ -44,6 +44,23 @@ def mlflow_url(settings: Settings) -> str:
     return f"http://{connectable(settings.ports.host)}:{settings.ports.mlflow}"
 
 
+def api_url(settings: Settings) -> str:
+    """Where the pool is served over HTTP."""
+    return f"http://{connectable(settings.ports.host)}:{settings.ports.api}"
+
+
+def api_server(settings: Settings) -> Program:
+    """The pool over HTTP: ``flywheel serve``."""
+    return Program(
+        name="api",
+        command=(
+            *(PYTHON, "-m", "flywheel.cli", "--home", str(settings.home), "--profile", settings.profile, "serve"),
+            *("--host", settings.ports.host, "--port", str(settings.ports.api)),
+        ),
+        health_url=f"{api_url(settings)}/v1/pool/healthz",
+    )
+
+
 def mlflow_server(settings: Settings, database_url: str) -> Program:
     """MLflow's tracking server and model registry, its tables in PostgreSQL, artifacts through its own API."""
     return Program(

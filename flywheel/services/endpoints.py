@@ -25,6 +25,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     database_url: str
     dagster_url: str
     mlflow_url: str
+    api_url: str = ""
 
 
 def endpoints_file(home: Path) -> Path:

@@ -20,17 +20,29 @@ def check_ports(ports: PortSettings) -> None:
     Raises:
         PortInUseError: a port is taken; the message says which setting chooses another.
     """
-    if ports.dagster == ports.mlflow:
-        raise PortInUseError(
-            f"Dagster and MLflow cannot both use port {ports.dagster}; "
-            f"choose another for one of them, for example FLYWHEEL_PORTS__MLFLOW={ports.mlflow + 1}"
-        )
-    for service, port in (("dagster", ports.dagster), ("mlflow", ports.mlflow)):
-        if not is_free(ports.host, port):
+    takers: dict[int, str] = {}
+    for service, port in (("dagster", ports.dagster), ("mlflow", ports.mlflow), ("api", ports.api)):
+        if port in takers:
             raise PortInUseError(
-                f"port {port} on {ports.host}, where {service} would listen, is in use by another program; "
-                f"stop it or choose another port: FLYWHEEL_PORTS__{service.upper()}={port + 1}"
+                f"{takers[port]} and {service} cannot both use port {port}; "
+                f"choose another for one of them, for example FLYWHEEL_PORTS__{service.upper()}={port + 1}"
             )
+        takers[port] = service
+    for port, service in takers.items():
+        check_port(service, ports.host, port)
+
+
+def check_port(service: str, host: str, port: int) -> None:
+    """Make sure that nobody listens where a service will.
+
+    Raises:
+        PortInUseError: somebody does; the message says which setting chooses another port.
+    """
+    if not is_free(host, port):
+        raise PortInUseError(
+            f"port {port} on {host}, where {service} would listen, is in use by another program; "
+            f"stop it or choose another port: FLYWHEEL_PORTS__{service.upper()}={port + 1}"
+        )
 
 
 def is_free(host: str, port: int) -> bool:

@@ -1,4 +1,4 @@
-"""``flywheel up``: PostgreSQL, MLflow and Dagster started in order, watched, and stopped in reverse.
+"""``flywheel up``: PostgreSQL, MLflow, Dagster and the pool over HTTP started in order, watched, stopped in reverse.
 
 What is started is data (``flywheel.services.children``); this module is its life.
 """
@@ -113,6 +113,7 @@ class Services:
             database_url=self._environment["FLYWHEEL_DATABASE_URL"],
             dagster_url=children.dagster_url(self.settings),
             mlflow_url=children.mlflow_url(self.settings),
+            api_url=children.api_url(self.settings),
         )
         write_endpoints(self.settings.home, self._endpoints)
         return self._endpoints
@@ -140,8 +141,8 @@ class Services:
         return database_url
 
     def _start_programs(self, database_url: str, root: Path, code_socket: Path, started_at: datetime) -> None:
-        """MLflow beside Dagster: definitions, then the web server, then the daemon."""
-        self._on_progress("MLflow and Dagster")
+        """MLflow and the pool's service beside Dagster: definitions, then the web server, then the daemon."""
+        self._on_progress("MLflow, Dagster and the pool's HTTP service")
         mlflow = children.mlflow_server(self.settings, database_url)
         definitions = children.code_server(root, code_socket)
         webserver = children.dagster_webserver(self.settings, root, code_socket)
@@ -151,7 +152,10 @@ class Services:
         self._spawn(webserver)
         self._wait_for(webserver.name, lambda: answers(webserver.health_url))
         self._spawn(children.dagster_daemon(root, code_socket))
+        api = children.api_server(self.settings)
+        self._spawn(api)
         self._wait_for(mlflow.name, lambda: answers(mlflow.health_url))
+        self._wait_for(api.name, lambda: answers(api.health_url))
         with DagsterApi(children.dagster_url(self.settings)) as dagster:
             dagster.check_location()
             self._wait_for("dagster-daemon", lambda: dagster.daemon_is_alive(since=started_at))

@@ -86,7 +86,8 @@ def dagster_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def service_settings(home: Path) -> Settings:
-    return Settings.load(profile="smoke", home=home, ports={"dagster": free_port(), "mlflow": free_port()})
+    ports = {"dagster": free_port(), "mlflow": free_port(), "api": free_port()}
+    return Settings.load(profile="smoke", home=home, ports=ports)
 
 
 @pytest.fixture
@@ -107,6 +108,7 @@ def start_supervisor(settings: Settings, root: Path) -> subprocess.Popen[bytes]:
         "FLYWHEEL_HOME": str(settings.home),
         "FLYWHEEL_PORTS__DAGSTER": str(settings.ports.dagster),
         "FLYWHEEL_PORTS__MLFLOW": str(settings.ports.mlflow),
+        "FLYWHEEL_PORTS__API": str(settings.ports.api),
     }
     process = subprocess.Popen([sys.executable, "-c", UP, str(root)], env=environment, stdout=subprocess.PIPE)
     assert process.stdout is not None

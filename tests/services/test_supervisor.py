@@ -27,6 +27,8 @@ def test_services_started_are_services_stopped_also_when_one_of_them_was_killed(
         found = attach(service_home)
         assert httpx.get(f"{found.mlflow_url}/health").text == "OK"
         assert httpx.get(f"{found.dagster_url}/server_info").json()["dagster_version"]
+        assert httpx.get(f"{found.api_url}/v1/pool/healthz").json()["status"] == "ok"
+        assert httpx.get(f"{found.api_url}/v1/pool/statistics").status_code == 401
         with psycopg.connect(found.database_url) as connection:
             assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
         assert endpoints_file(service_home.home).stat().st_mode & 0o077 == 0

@@ -87,6 +87,9 @@ def filled(pool: BenchmarkPool) -> BenchmarkPool:
         connection.execute("INSERT INTO days (day, revision, changed_at) VALUES (%s, 1, %s)", (DAY, NOON))
         connection.execute("INSERT INTO tier_days VALUES ('hot', %s, 1, 6, 'd', %s)", (DAY, NOON))
         connection.execute("INSERT INTO agent_statistics VALUES (%s, 'a', 'x', %s, 6, 6, 6, 6, 6)", (NOON, DAY))
+        connection.execute(
+            "INSERT INTO daily_statistics VALUES ('a', %(day)s, 'x', 'standard', %(day)s, 6, 6, 6, 6, 6)", {"day": DAY}
+        )
         connection.execute("INSERT INTO task_type_profiles VALUES (%s, 'x', 6, '{}', '{}')", (DAY,))
         connection.execute(
             "INSERT INTO batches (id, digest, created_at, first_at, last_at, criteria, distribution, quality)"

@@ -27,6 +27,8 @@ Find = Callable[[BenchmarkPool], object]
         ("rl-trainer", list_batches),
         ("analyst", list_days),
         ("analyst", lambda pool: agent_statistics(pool, "a").tasks),
+        ("analyst", lambda pool: pool.get_agent_statistics("a").tasks),
+        ("analyst", lambda pool: pool.get_system_statistics("complexity").groups),
         ("arbiter", lambda pool: agent_statistics(pool, "a").tasks),
         ("reviewer", list_quarantine),
     ],

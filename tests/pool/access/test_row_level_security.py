@@ -24,6 +24,7 @@ TABLES = (
     "batches",
     "batch_points",
     "agent_statistics",
+    "daily_statistics",
     "task_type_profiles",
     "tier_days",
     "quarantine",
@@ -43,8 +44,8 @@ TABLES = (
 
 READABLE: dict[Role, set[str]] = {
     "rl-trainer": {"hot_points", "batches", "batch_points"},
-    "analyst": {"hot_points", "agent_statistics", "tier_days"},
-    "arbiter": {"agent_statistics", "task_type_profiles"},
+    "analyst": {"hot_points", "agent_statistics", "daily_statistics", "tier_days"},
+    "arbiter": {"agent_statistics", "daily_statistics", "task_type_profiles"},
     "reviewer": {"quarantine"},
     "admin": {"access_grants", "access_audit"},
 }
@@ -109,9 +110,13 @@ def test_lines_of_quarantine_are_for_reviewers_of_all_fields_and_their_tenants(
 
 
 def test_a_grant_for_some_tenants_shows_no_sum_over_all(granted: Granted, connected: Connected) -> None:
-    for role, tables in (("analyst", ("agent_statistics", "tier_days")), ("rl-trainer", ("batches", "batch_points"))):
+    sums: tuple[tuple[Role, tuple[str, ...]], ...] = (
+        ("analyst", ("agent_statistics", "daily_statistics", "tier_days")),
+        ("rl-trainer", ("batches", "batch_points")),
+    )
+    for role, tables in sums:
         session = connected(granted(role, tenants=["acme"]))
-        assert [count(session, table) for table in tables] == [0, 0]
+        assert {count(session, table) for table in tables} == {0}
 
 
 def test_the_time_range_holds_to_the_microsecond(granted: Granted, connected: Connected) -> None:
@@ -136,6 +141,7 @@ def test_hours_and_days_are_shown_where_all_of_them_is_in_range(granted: Granted
 
     shows: tuple[tuple[Role, str, datetime, timedelta], ...] = (
         ("analyst", "agent_statistics", NOON, timedelta(hours=1)),
+        ("analyst", "daily_statistics", midnight, timedelta(days=1)),
         ("analyst", "tier_days", midnight, timedelta(days=1)),
         ("arbiter", "task_type_profiles", midnight, timedelta(days=1)),
     )

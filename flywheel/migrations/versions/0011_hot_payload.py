@@ -1,12 +1,12 @@
 """Hot payloads are stored as they are where the server could only compress them slowly.
 
-Revision: 0010_hot_payload
+Revision: 0011_hot_payload
 """
 
 from alembic import op
 
-revision = "0010_hot_payload"
-down_revision = "0009_tool_adoption"
+revision = "0011_hot_payload"
+down_revision = "0010_daily_statistics"
 
 # pglz, all that a server without lz4 has, takes three times as long as everything else about a row.
 STORE = """

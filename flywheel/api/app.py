@@ -1,0 +1,56 @@
+"""The HTTP service over the pool (FastAPI). ``flywheel serve`` runs it; ``/docs`` describes it."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+
+from flywheel.api import points, pool
+from flywheel.api.callers import api_token
+from flywheel.api.problems import add_handlers
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.routing_statistics import RoutingStatistics
+from flywheel.settings import Settings
+
+
+def create_app(settings: Settings, *, clock: Callable[[], datetime] | None = None) -> FastAPI:
+    """The service of an installation. It opens its pool when it starts and closes it when it ends.
+
+    Args:
+        settings: whose pool; with the URL of a database.
+        clock: tells how old cached statistics are; the pool's where absent.
+
+    Raises:
+        PoolError: the API token cannot be used.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        with BenchmarkPool.open(settings) as opened:
+            cache = RoutingStatistics(opened, clock=clock)
+            app.state.pool, app.state.cache = opened, cache
+            await run_in_threadpool(cache.start)
+            try:
+                yield
+            finally:
+                await run_in_threadpool(cache.stop)
+
+    app = FastAPI(
+        title="Arbiter flywheel",
+        summary="The benchmark data pool over HTTP.",
+        description=(
+            "Statistics, points, quality and batches of the benchmark data pool, over all tiers. Every answer says "
+            "which days it covers. Requests carry the installation's token (`secrets/api_token` in its home) as "
+            "`Authorization: Bearer …`; errors are problem details (RFC 9457)."
+        ),
+        version=version("arbiter-flywheel"),
+        lifespan=lifespan,
+    )
+    app.state.token = api_token(settings)
+    add_handlers(app)
+    for router in (pool.open_router, pool.router, points.router):
+        app.include_router(router)
+    return app

@@ -1,0 +1,104 @@
+"""``/v1/pool``: statistics, quality, batches. Every answer says what it covers."""
+
+import logging
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from flywheel.api import models
+from flywheel.api.callers import authorized
+from flywheel.api.problems import documented
+from flywheel.errors import FlywheelError, ServiceError
+from flywheel.pool.batches import list_batches
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.routing_statistics import RoutingStatistics
+
+logger = logging.getLogger(__name__)
+
+COMMON = documented(HTTPStatus.UNAUTHORIZED, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.SERVICE_UNAVAILABLE)
+NAMED = documented(HTTPStatus.NOT_FOUND)
+
+open_router = APIRouter(prefix="/v1/pool", tags=["pool"])
+router = APIRouter(prefix="/v1/pool", tags=["pool"], dependencies=[Depends(authorized)], responses=COMMON)
+
+
+def pool_of(request: Request) -> BenchmarkPool:
+    """The pool that the service opened."""
+    pool: BenchmarkPool = request.app.state.pool
+    return pool
+
+
+def cache_of(request: Request) -> RoutingStatistics:
+    """The statistics for routing that the service keeps."""
+    cache: RoutingStatistics = request.app.state.cache
+    return cache
+
+
+Pool = Annotated[BenchmarkPool, Depends(pool_of)]
+Cache = Annotated[RoutingStatistics, Depends(cache_of)]
+
+
+@open_router.get("/healthz", responses=documented(HTTPStatus.SERVICE_UNAVAILABLE))
+def healthz(pool: Pool, cache: Cache) -> models.Health:
+    """Whether PostgreSQL answers and the statistics for routing are there. Needs no token, so it says no more."""
+    try:
+        with pool.transaction() as connection:
+            connection.execute("SELECT 1")
+        age_s = cache.age_s
+    except FlywheelError as error:
+        logger.warning("not healthy: %s", error)
+        raise ServiceError("PostgreSQL or the statistics for routing cannot be used; the log says why") from error
+    return models.Health(status="ok", routing_statistics_age_s=age_s)
+
+
+@router.get("/agents/{agent_id:path}/statistics")
+def agent_statistics(
+    agent_id: str, parameters: Annotated[models.FilterParameters, Query()], pool: Pool
+) -> models.AgentAnswer:
+    """How an agent did, over all tiers: tasks, successes, quality, latency and tokens, in all and per task type.
+
+    Times are rounded up to whole hours unless the filter needs single points; `coverage` says so.
+    """
+    return models.AgentAnswer.model_validate(pool.get_agent_statistics(agent_id, parameters.where))
+
+
+@router.get("/agents/{agent_id:path}/routing-statistics")
+def routing_statistics(
+    agent_id: str, parameters: Annotated[models.RoutingParameters, Query()], cache: Cache
+) -> models.RoutingAnswer:
+    """How an agent did of late and since ever, from memory; `ageS` says how long ago that was read."""
+    return models.RoutingAnswer.model_validate(cache.of(agent_id, parameters.task_type))
+
+
+@router.get("/statistics/system")
+def system_statistics(parameters: Annotated[models.SystemParameters, Query()], pool: Pool) -> models.SystemAnswer:
+    """How all agents did, by task type, agent, complexity or UTC day, over all tiers."""
+    return models.SystemAnswer.model_validate(pool.get_system_statistics(parameters.by, parameters.where))
+
+
+@router.get("/statistics")
+def statistics(parameters: Annotated[models.Parameters, Query()], pool: Pool) -> models.PoolStatistics:
+    """The pool as a whole: what became of all lines, what each tier holds, who did how well."""
+    del parameters
+    return models.PoolStatistics.model_validate(pool.get_statistics())
+
+
+@router.get("/quality", responses=NAMED)
+def quality(parameters: Annotated[models.QualityParameters, Query()], pool: Pool) -> models.QualityReport:
+    """The quality of some days against the targets, each with a verdict in numbers."""
+    return models.QualityReport.model_validate(pool.validate_quality(parameters.since, parameters.until))
+
+
+@router.get("/batches")
+def batches(parameters: Annotated[models.Parameters, Query()], pool: Pool) -> models.Batches:
+    """All training batches, oldest first."""
+    del parameters
+    return models.Batches(batches=[models.Batch.model_validate(batch) for batch in list_batches(pool)])
+
+
+@router.get("/batches/{batch_id}", responses=NAMED)
+def batch(batch_id: str, parameters: Annotated[models.Parameters, Query()], pool: Pool) -> models.Batch:
+    """One training batch."""
+    del parameters
+    return models.Batch.model_validate(pool.get_batch(batch_id))

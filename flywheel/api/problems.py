@@ -1,0 +1,118 @@
+"""What is said of a request that cannot be answered: problem details for HTTP (RFC 9457)."""
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
+from starlette.exceptions import HTTPException
+
+from flywheel.api.callers import UnauthorizedError
+from flywheel.errors import AccessError, DatabaseError, FlywheelError, NotInPoolError, QueryError
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
+    (UnauthorizedError, HTTPStatus.UNAUTHORIZED),
+    (AccessError, HTTPStatus.FORBIDDEN),
+    (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (NotInPoolError, HTTPStatus.NOT_FOUND),
+    (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (FlywheelError, HTTPStatus.SERVICE_UNAVAILABLE),  # a store that cannot be read now
+)
+DESCRIPTION: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "instance"],
+    "properties": {
+        "type": {"type": "string", "const": "about:blank"},
+        "title": {"type": "string", "description": "the status in words"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "what is wrong and what to do"},
+        "instance": {"type": "string", "description": "the path that was asked"},
+        "errors": {
+            "type": "array",
+            "description": "each parameter that cannot be used",
+            "items": {
+                "type": "object",
+                "properties": {"where": {"type": "string"}, "what": {"type": "string"}},
+            },
+        },
+    },
+}
+
+
+def documented(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
+    """How OpenAPI describes these answers of a route."""
+    return {
+        status.value: {"description": status.phrase, "content": {MEDIA_TYPE: {"schema": DESCRIPTION}}}
+        for status in statuses
+    }
+
+
+def problem(
+    request: Request,
+    status: int,
+    detail: str,
+    *,
+    errors: list[dict[str, str]] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """The answer."""
+    content: dict[str, Any] = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "instance": request.url.path,
+    }
+    if errors:
+        content["errors"] = errors
+    return Response(msgspec.json.encode(content), status_code=status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Let every error of an app be a problem."""
+
+    @app.exception_handler(FlywheelError)
+    async def ours(request: Request, error: FlywheelError) -> Response:
+        status = next(status for kind, status in STATUSES if isinstance(error, kind))
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            logger.warning("%s cannot be answered: %s", request.url.path, error)
+        headers = {"WWW-Authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else None
+        return problem(request, status, str(error), headers=headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def not_valid(request: Request, error: RequestValidationError) -> Response:
+        errors = [{"where": ".".join(map(str, found["loc"])), "what": str(found["msg"])} for found in error.errors()]
+        detail = "; ".join(f"{entry['where']}: {entry['what']}" for entry in errors)
+        return problem(
+            request,
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"the request cannot be used: {detail}. /docs lists what can be asked",
+            errors=errors,
+        )
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        detail = f"{request.method} {request.url.path}: {error.detail}. /docs lists what can be asked"
+        return problem(request, error.status_code, detail, headers=error.headers)
+
+    @app.exception_handler(NoConnectionError)
+    async def crowded(request: Request, error: NoConnectionError) -> Response:
+        del error
+        return problem(
+            request,
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "all connections to PostgreSQL are in use by other requests; ask again in a moment",
+            headers={"Retry-After": "5"},
+        )
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: Request, error: Exception) -> Response:
+        detail = f"the service met an error of its own ({type(error).__name__}); its log has it, please report it"
+        return problem(request, HTTPStatus.INTERNAL_SERVER_ERROR, detail)
