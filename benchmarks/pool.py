@@ -24,8 +24,8 @@ from flywheel import records
 from flywheel.collection.collector import Collector
 from flywheel.database import connect, upgrade, url_with
 from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.indexing import SegmentLines
 from flywheel.pool.intake import index_segments
-from flywheel.pool.parts import SegmentLines
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.statistics import refresh_statistics
 from flywheel.pool.tiers import aggregate_cold, place_hot, place_warm

@@ -1,6 +1,5 @@
 """The little that must be read of a line to know to which task, tenant and day it belongs."""
 
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
 
@@ -54,43 +53,6 @@ def read_header(line: bytes, *, written_at: datetime) -> Header | None:
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError):
         return None
     return header if moment.date() >= FIRST_DAY and moment <= written_at + CLOCK_SKEW else None
-
-
-class Seen(Struct):
-    """What a segment says about one task under one tenant key."""
-
-    first_at: datetime
-    routed: bool
-
-
-class SegmentIndex(Struct):
-    """What is in a segment, without its lines."""
-
-    lines: int = 0
-    size: int = 0
-    stray_lines: int = 0
-    tasks: dict[tuple[bytes, bytes], Seen] = {}
-
-    def add(self, line: bytes, *, written_at: datetime) -> None:
-        """Account for one more line."""
-        self.lines += 1
-        self.size += len(line)
-        header = read_header(line, written_at=written_at)
-        if header is None:
-            self.stray_lines += 1
-            return
-        routed = header.log_name == "routing"
-        seen = self.tasks.setdefault((header.task_key, header.tenant_key), Seen(header.timestamp, routed))
-        seen.first_at = min(seen.first_at, header.timestamp)
-        seen.routed = seen.routed or routed
-
-
-def index_lines(lines: Iterator[bytes], *, written_at: datetime) -> SegmentIndex:
-    """The index of a segment's lines."""
-    index = SegmentIndex()
-    for line in lines:
-        index.add(line, written_at=written_at)
-    return index
 
 
 def key_of(name: str) -> bytes:

@@ -9,7 +9,7 @@ tenant's key. Where several tenants have one it is nobody's: the owner is null a
 """
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ from msgspec import Struct
 from psycopg import Connection
 
 from flywheel.collection.segments import closed_segments, recover_segments
-from flywheel.errors import NotASegmentError, PoolError
-from flywheel.pool.headers import SegmentIndex, index_lines
-from flywheel.pool.parts import SegmentLines
+from flywheel.errors import PoolError
+from flywheel.pool.indexing import IndexedSegment, SegmentIndex, read_index
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.workers import mapped
 from flywheel.records import utc_day
+
+SEGMENTS_FOR_PROCESSES = 3  # fewer are read before a process has started
 
 
 class IntakeReport(Struct, frozen=True, kw_only=True):
@@ -56,13 +58,16 @@ def index_segments(pool: BenchmarkPool, *, now: datetime) -> IntakeReport:
     torn = 0
     changed: set[date] = set()
     count = 0
-    for path in unknown_segments(pool):
+    paths = unknown_segments(pool)
+    processes = pool.processes if len(paths) >= SEGMENTS_FOR_PROCESSES else 1
+    for segment in mapped(read_index, paths, processes=processes):
         with pool.exclusive("intake") as connection:
-            if is_known(connection, path.name):
+            if is_known(connection, segment.name):
                 continue
-            index, segment_torn, days = index_segment(connection, path, now=now)
+            days = enter_segment(connection, segment, now=now)
+        index = segment.index
         count += 1
-        torn += segment_torn
+        torn += segment.torn
         total.lines += index.lines
         total.size += index.size
         total.stray_lines += index.stray_lines
@@ -103,27 +108,21 @@ def is_known(connection: Connection[Any], name: str) -> bool:
     return connection.execute("SELECT 1 FROM segments WHERE name = %s", (name,)).fetchone() is not None
 
 
-def index_segment(connection: Connection[Any], path: Path, *, now: datetime) -> tuple[SegmentIndex, int, set[date]]:
-    """Enter one segment into the ledger. Returns its index, its torn frames and the days it changed."""
-    written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    written_day = utc_day(written_at)
-    lines = SegmentLines(path)
-    try:
-        index = index_lines(iter(lines), written_at=written_at)
-    except NotASegmentError:  # its first bytes are not a segment's: nothing in it can be read, and the others can
-        index, lines.torn = SegmentIndex(), 1
+def enter_segment(connection: Connection[Any], segment: IndexedSegment, *, now: datetime) -> set[date]:
+    """Enter one segment into the ledger. Returns the days that it changed."""
+    index, written_day = segment.index, utc_day(segment.written_at)
     row = connection.execute(
         "INSERT INTO segments (name, lines, bytes, torn, written_at, written_day, stray_lines, indexed_at)"
         " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING id",
-        (path.name, index.lines, index.size, lines.torn, written_at, written_day, index.stray_lines, now),
+        (segment.name, index.lines, index.size, segment.torn, segment.written_at, written_day, index.stray_lines, now),
     ).fetchone()
     if row is None:
-        raise PoolError(f"PostgreSQL returned no id for segment {path.name}; run the intake again")
+        raise PoolError(f"PostgreSQL returned no id for segment {segment.name}; run the intake again")
     days = place_tasks(connection, index, segment_id=row[0])
     if index.stray_lines:
         days.add(written_day)
     mark_changed(connection, days, now=now)
-    return index, lines.torn, days
+    return days
 
 
 def place_tasks(connection: Connection[Any], index: SegmentIndex, *, segment_id: int) -> set[date]:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from flywheel.collection.segments import Damage, read_segment
 from flywheel.pool.headers import read_header
+from flywheel.pool.indexing import SegmentLines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,22 +66,6 @@ class SegmentJob(Struct, frozen=True, kw_only=True):
     holds_strays: bool
     keys: "np.ndarray[Any, Any]"
     parts: "np.ndarray[Any, Any]"
-
-
-class SegmentLines:
-    """The whole lines of a segment. After iterating, ``torn`` counts the frames that could not be read."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.torn = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        self.torn = 0
-        for frame in read_segment(self.path):
-            if isinstance(frame, Damage):
-                self.torn += 1
-            else:
-                yield frame.payload
 
 
 encode_lines = msgspec.msgpack.Encoder().encode

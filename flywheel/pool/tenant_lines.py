@@ -28,7 +28,8 @@ from flywheel.collection.segments import (
     write_closed_segment,
 )
 from flywheel.errors import NotASegmentError, PoolError, SegmentError
-from flywheel.pool.headers import decode_header, index_lines, key_of, read_header
+from flywheel.pool.headers import decode_header, key_of, read_header
+from flywheel.pool.indexing import index_lines
 from flywheel.pool.intake import mark_changed, unknown_segments
 from flywheel.pool.pool import BenchmarkPool
 
