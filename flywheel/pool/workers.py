@@ -2,6 +2,7 @@
 
 import gc
 import os
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -38,6 +39,8 @@ def mapped(function: Callable[[Item], Result], items: Iterable[Item], *, process
     from loky import get_reusable_executor
     from loky.process_executor import BrokenProcessPool
 
+    # loky replaces a process that grew by 300 MB; allocators keep what a large part needed, so that is as it should be
+    warnings.filterwarnings("ignore", message="A worker was restarted", category=UserWarning)
     executor = get_reusable_executor(max_workers=processes, timeout=IDLE_S, initializer=prepare)
     running: deque[Future[Result]] = deque()
     try:
