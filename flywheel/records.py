@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 Score = Annotated[float, Meta(ge=0, le=1)]
-Count = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Milliseconds = Annotated[float, Meta(ge=0)]
 Identifier = Annotated[str, Meta(min_length=1, max_length=512)]
 Timestamp = Annotated[datetime, Meta(tz=True)]

@@ -54,7 +54,7 @@ class World:
         """A day of tasks; some of their logs arrive later, one in fifty lines is broken, one in fifty comes twice."""
         for number in range(self.tasks):
             at = now - timedelta(minutes=self.dice.randint(1, 20 * 60))
-            routing, execution, evaluation = logs_of(f"{now:%m%d}-{number}", at, self.dice)
+            routing, execution, evaluation = logs_of(f"{now:%Y%m%d}-{number}", at, self.dice)
             late = timedelta(days=self.dice.choice(LATENESS))
             for line, day in ((routing, now), (execution, now), (evaluation, now + late)):
                 copies = 2 if self.dice.random() < 0.02 else 1

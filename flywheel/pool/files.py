@@ -4,17 +4,16 @@ They lie in the lake's tables as they are; a table's log says which ones are a p
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
+
+from flywheel.errors import PoolError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 ROWS_A_FILE = 4_096
 UNIQUE = frozenset({"id", "task_id", "payload"})  # no value comes twice: a dictionary of them would be all of them
@@ -67,44 +66,13 @@ def read_file(content: bytes, *, columns: Sequence[str] | None = None) -> "pa.Re
 
     Raises:
         pyarrow.ArrowException: it is no Parquet file, or lacks a column.
+        PoolError: its texts are larger than the 2 GiB that a batch holds.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pq.read_table(pa.BufferReader(content), columns=columns, use_threads=False)
     batches = table.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise PoolError(f"a file of the lake holds {len(table):,} rows of {len(content):,} bytes, too large to be read")
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-
-
-def statistics_of(content: bytes) -> str:
-    """What the table's log says of a file: rows, and least and greatest value of columns, as Delta's JSON."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    metadata = pq.ParquetFile(pa.BufferReader(content)).metadata
-    least: dict[str, Any] = {}
-    greatest: dict[str, Any] = {}
-    for group in range(metadata.num_row_groups):
-        for column in ordered_columns(metadata.row_group(group)):
-            name, found = column.path_in_schema, column.statistics
-            least[name] = min(least.get(name, found.min), found.min)
-            greatest[name] = max(greatest.get(name, found.max), found.max)
-    ranges = {"minValues": shown(least), "maxValues": shown(greatest)}
-    return msgspec.json.encode({"numRecords": metadata.num_rows, **ranges}).decode()
-
-
-def ordered_columns(group: "pq.RowGroupMetaData") -> "Iterator[pq.ColumnChunkMetaData]":
-    """The flat columns of a row group that have a least and a greatest value."""
-    for number in range(group.num_columns):
-        column = group.column(number)
-        flat = "." not in column.path_in_schema
-        if flat and column.is_stats_set and column.statistics.has_min_max:
-            yield column
-
-
-def shown(values: dict[str, Any]) -> dict[str, Any]:
-    """Values as Delta's log writes them."""
-    return {
-        name: f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}" if isinstance(value, datetime) else value
-        for name, value in values.items()
-    }

@@ -11,10 +11,12 @@ from pathlib import Path
 from struct import Struct as Layout
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
+from flywheel.errors import PoolError
 from flywheel.pool.headers import read_header
 from flywheel.pool.indexing import SegmentLines
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 TASKS_A_PART = 4_096
+BYTES_A_PART = 32 << 20  # of lines; a process needs some ten times as much
 MAX_PARTS = 500  # each is an open file; a day of more than two million tasks has larger parts
 LENGTH = Layout("<I")
 BUFFER_BYTES = 1 << 20
@@ -59,11 +62,16 @@ class Owner(Struct, frozen=True, array_like=True):
 
 
 class SegmentJob(Struct, frozen=True, kw_only=True):
-    """A segment to be sorted. ``keys`` are the day's ``keys_of`` in order, uint64; ``parts`` of the same length."""
+    """A segment to be sorted. ``keys`` are the day's ``keys_of`` in order, uint64; ``parts`` of the same length.
+
+    ``torn`` frames could not be read when the segment was taken in; ``count`` parts there are.
+    """
 
     path: Path
     written_at: datetime
+    torn: int
     holds_strays: bool
+    count: int
     keys: "np.ndarray[Any, Any]"
     parts: "np.ndarray[Any, Any]"
 
@@ -90,20 +98,28 @@ def sort_segment(job: SegmentJob) -> list[tuple[int, bytes]]:
 
 
 def lines_by_part(job: SegmentJob) -> dict[int, list[SegmentLine]]:
-    """The lines of a segment that may be the day's, for each part that has any; stray lines are in the first part.
+    """The lines of a segment that may be the day's, for each part that has any; stray lines by their content.
 
     Raises:
         SegmentError: the segment cannot be read.
+        PoolError: it was damaged after it was taken in.
     """
     lines: list[SegmentLine] = []
     sorted_lines: dict[int, list[SegmentLine]] = defaultdict(list)
-    for payload in SegmentLines(job.path):
+    segment = SegmentLines(job.path)
+    for payload in segment:
         header = read_header(payload, written_at=job.written_at)
         if header is not None:
             keys = (header.task_id, header.task_key, header.tenant_key)
             lines.append(SegmentLine(payload, job.path.name, header.log_name, *keys))
         elif job.holds_strays:
-            sorted_lines[0].append(SegmentLine(payload, job.path.name, "", None, None, b""))
+            sorted_lines[crc32(payload) % job.count].append(SegmentLine(payload, job.path.name, "", None, None, b""))
+    if segment.torn > job.torn:
+        raise PoolError(
+            f"segment {job.path} has {segment.torn:,} unreadable places, and had {job.torn:,} when it was taken in: "
+            f"it was damaged since. Restore it from a backup; to go on without the lost lines, set torn of its row in "
+            f"the table segments"
+        )
     for part, line in zip(parts_of(lines, job), lines, strict=True):
         if part >= 0:
             sorted_lines[part].append(line)
@@ -134,14 +150,23 @@ def gathered(
         sorted_segments: in order of arrival.
         parts: at most ``MAX_PARTS``.
         folder: on a disk with room for the day, which ``/tmp`` often is not.
+
+    Raises:
+        PoolError: there is no room.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         files = [stack.enter_context(SpooledTemporaryFile(BUFFER_BYTES, dir=str(folder))) for _ in range(parts)]
         for segment in sorted_segments:
-            for part, chunk in segment:
-                files[part].write(LENGTH.pack(len(chunk)))
-                files[part].write(chunk)
+            try:
+                for part, chunk in segment:
+                    files[part].write(LENGTH.pack(len(chunk)))
+                    files[part].write(chunk)
+            except OSError as error:
+                raise PoolError(
+                    f"the day's lines cannot wait in {folder}: {error}. They need as much room there as they have in "
+                    f"their segments; nothing was written, make room and run the day again"
+                ) from error
 
         def contents() -> Iterator[bytes]:
             for file in files:
@@ -162,13 +187,26 @@ def lines_in(chunks: bytes) -> Iterator[SegmentLine]:
 
 
 def owned_lines(chunks: bytes, owners: bytes) -> Iterator[RawLine]:
-    """The lines of a part that are the day's for sure, each with its owner."""
+    """The lines of a part that are the day's for sure, each with its owner.
+
+    Raises:
+        PoolError: of a task that the ledger knows there is no line.
+    """
     known = {(owner.task_key, owner.tenant_key): owner.owner_key for owner in decode_owners(owners)}
+    seen: set[tuple[bytes, bytes]] = set()
     for line in lines_in(chunks):
         if line.task_key is None:
             yield raw_line(line, owner_key=None)
-        elif (line.task_key, line.tenant_key) in known:
-            yield raw_line(line, owner_key=known[line.task_key, line.tenant_key])
+            continue
+        key = (line.task_key, line.tenant_key)
+        if key in known:
+            seen.add(key)
+            yield raw_line(line, owner_key=known[key])
+    if len(seen) < len(known):
+        raise PoolError(
+            f"of {len(known) - len(seen):,} of {len(known):,} tasks no line was found in the segments that the ledger "
+            f"names; a segment was changed since it was taken in. Restore it from a backup"
+        )
 
 
 def raw_line(line: SegmentLine, *, owner_key: bytes | None) -> RawLine:

@@ -128,22 +128,25 @@ class BenchmarkPool(Struct, frozen=True):
     ) -> None:
         """Make the files the whole content of one partition of a lake table; writers of one table take turns.
 
-        An error that making the files raises is raised as it is; what was uploaded before it is deleted.
+        An error that making the files raises is raised as it is; what was uploaded before it is deleted. Once the
+        commit began nothing is: it may have reached the lake. Files that it did not list are found by ``vacuum``.
 
         Raises:
-            PoolError: nothing changed.
+            PoolError: the lake cannot be written.
         """
-        with self.exclusive(f"lake:{table}"):
-            self.lake.create(table, schema=schema, key=key)
-        uploaded: list[AddAction] = []
-        try:
-            for number, file in enumerate(files):
-                uploaded.append(self.lake.upload(table, str(partition), file, number=number, key=key))
+        with self.transaction() as connection:
+            self.share(connection, f"files:{table}")  # keeps those out who delete files that no version lists
+            with self.exclusive(f"lake:{table}"):
+                self.lake.create(table, schema=schema, key=key)
+            uploaded: list[AddAction] = []
+            try:
+                for number, file in enumerate(files):
+                    uploaded.append(self.lake.upload(table, str(partition), file, number=number, key=key))
+            except BaseException:
+                self.lake.discard(table, uploaded)
+                raise
             with self.exclusive(f"lake:{table}"):
                 self.lake.commit(table, str(partition), uploaded, key=key)
-        except BaseException:
-            self.lake.discard(table, uploaded)
-            raise
 
     def vacuum(self, table: str, *, keep_days: int) -> int:
         """Delete the files of versions of a lake table that were replaced longer ago. Returns how many.
@@ -151,7 +154,7 @@ class BenchmarkPool(Struct, frozen=True):
         Raises:
             PoolError: the table cannot be read or its files not be deleted.
         """
-        with self.exclusive(f"lake:{table}"):
+        with self.exclusive(f"files:{table}"), self.exclusive(f"lake:{table}"):
             return self.lake.vacuum(table, keep_days=keep_days)
 
     def compact(self, table: str) -> Compaction:
@@ -169,7 +172,7 @@ class BenchmarkPool(Struct, frozen=True):
         Raises:
             PoolError: the table cannot be read or its files not be deleted.
         """
-        with self.exclusive(f"lake:{table}"):
+        with self.exclusive(f"files:{table}"), self.exclusive(f"lake:{table}"):
             self.lake.forget(table, history_days=self.settings.history_days)
 
     def get_points(self, query: "PointQuery | None" = None) -> "Points":

@@ -11,7 +11,16 @@ from psycopg import Connection
 
 from flywheel.errors import PoolError
 from flywheel.pool.digests import Digest
-from flywheel.pool.parts import MAX_PARTS, TASKS_A_PART, Owner, SegmentJob, encode_owners, keys_of, lines_by_part
+from flywheel.pool.parts import (
+    BYTES_A_PART,
+    MAX_PARTS,
+    TASKS_A_PART,
+    Owner,
+    SegmentJob,
+    encode_owners,
+    keys_of,
+    lines_by_part,
+)
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.workers import mapped
 
@@ -38,6 +47,8 @@ class DaySegment(Struct, frozen=True):
     name: str
     holds_strays: bool
     written_at: datetime
+    torn: int
+    bytes: int
 
 
 class DayPlan(Struct, frozen=True, kw_only=True):
@@ -71,11 +82,15 @@ def plan_day(pool: BenchmarkPool, day: date, *, tasks_a_part: int = TASKS_A_PART
             {"day": day},
         ).fetchone()
         assert row is not None
-        owners = owners_by_part(connection, day, parts=min(MAX_PARTS, 1 + row[1] // tasks_a_part))
+        segments = day_segments(connection, day)
+        size = sum(segment.bytes for segment in segments)
+        owners = owners_by_part(
+            connection, day, parts=min(MAX_PARTS, 1 + max(row[1] // tasks_a_part, size // BYTES_A_PART))
+        )
         keys, parts = sorted_keys(owners)
         return DayPlan(
             revision=row[0] or 0,
-            segments=day_segments(connection, day),
+            segments=segments,
             keys=keys,
             parts=parts,
             owners=tuple(encode_owners(some) for some in owners),
@@ -108,12 +123,12 @@ def sorted_keys(owners: list[list[Owner]]) -> "tuple[np.ndarray[Any, Any], np.nd
 def day_segments(connection: Connection[Any], day: date) -> tuple[DaySegment, ...]:
     """Names of the segments that hold lines of the day, in order of arrival, and whether stray lines are among them."""
     rows = connection.execute(
-        "SELECT name, written_day = %(day)s AND stray_lines > 0, written_at FROM segments"
+        "SELECT name, written_day = %(day)s AND stray_lines > 0, written_at, torn, bytes FROM segments"
         " WHERE (written_day = %(day)s AND stray_lines > 0)"
         " OR id IN (SELECT unnest(segments) FROM tasks WHERE day = %(day)s) ORDER BY id",
         {"day": day},
     )
-    return tuple(DaySegment(name, bool(strays), written_at) for name, strays, written_at in rows)
+    return tuple(DaySegment(name, bool(strays), *rest) for name, strays, *rest in rows)
 
 
 def segment_jobs(pool: BenchmarkPool, plan: DayPlan) -> Iterator[SegmentJob]:
@@ -131,7 +146,9 @@ def segment_jobs(pool: BenchmarkPool, plan: DayPlan) -> Iterator[SegmentJob]:
         yield SegmentJob(
             path=path,
             written_at=segment.written_at,
+            torn=segment.torn,
             holds_strays=segment.holds_strays,
+            count=len(plan.owners),
             keys=plan.keys,
             parts=plan.parts,
         )

@@ -188,7 +188,7 @@ def replace_quarantine(connection: Connection[Any], day: date) -> None:
         "DELETE FROM quarantine WHERE day = %s AND state <> 'approved' AND id NOT IN (SELECT id FROM rejected)", (day,)
     )
     connection.execute(
-        "INSERT INTO quarantine SELECT * FROM rejected"
+        "INSERT INTO quarantine SELECT DISTINCT ON (id) * FROM rejected"
         " ON CONFLICT (id) DO UPDATE SET owner_key = excluded.owner_key, gates = excluded.gates,"
         " reasons = excluded.reasons"
     )

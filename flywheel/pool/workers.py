@@ -1,7 +1,6 @@
 """Work spread over the machine's cores: what is pure and large runs in processes, results come back in order."""
 
 import gc
-import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,12 +17,14 @@ OBJECTS_A_COLLECTION = 100_000  # records hold no cycles: looking for them more 
 
 
 def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many this process may use, by its affinity and its container's share."""
+    from loky import cpu_count
+
+    return int(cpu_count())
 
 
 def mapped(function: Callable[[Item], Result], items: Iterable[Item], *, processes: int) -> Iterator[Result]:
-    """The function of each item, in the items' order; at most two items per process wait or are done and not taken.
+    """The function of each item, in the items' order; at most two a process and one more are under way at a time.
 
     Args:
         function: of a module, pure; it runs in another process unless ``processes`` is 1.

@@ -1,4 +1,5 @@
 import os
+import threading
 from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from flywheel.errors import PoolError
 from flywheel.pool import judging
 from flywheel.pool.expectations import expect_day
 from flywheel.pool.intake import index_segments
+from flywheel.pool.lake import Lake
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, read_rows
 from flywheel.pool.schemas import VALIDATED, check_rows
@@ -266,3 +268,63 @@ def test_a_day_without_points_fits_both(pool: BenchmarkPool) -> None:
     validated(pool, [b"broken"])
     assert check_rows(pool, DAY).passed
     assert expect_day(pool, DAY).passed
+
+
+def test_a_segment_damaged_after_it_was_taken_in_stops_the_day(pool: BenchmarkPool) -> None:
+    validated(pool, [*task_logs("t1"), *task_logs("t2")])
+    path = pool.settings.segments_dir / "s000.segment"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(PoolError, match="has 1 unreadable places, and had 0 when it was taken in"):
+        validate_day(pool, DAY, now=LATER)
+    assert len(points(pool)) == 2
+
+
+def test_a_task_without_a_line_in_its_segments_stops_the_day(pool: BenchmarkPool) -> None:
+    validated(pool, [*task_logs("t1"), *task_logs("t2")])
+    path = pool.settings.segments_dir / "s000.segment"
+    path.unlink()
+    write_segment(pool.settings, "s000", task_logs("t1"))
+    with pytest.raises(PoolError, match=r"of 2 of 4 tasks no line was found"):
+        validate_day(pool, DAY, now=LATER)
+    assert len(points(pool)) == 2
+
+
+def test_a_number_that_no_store_can_hold_is_a_line_in_quarantine(pool: BenchmarkPool) -> None:
+    report = validated(pool, task_logs("t1", tokensUsed=2**63))
+    assert (report.points, report.quarantined, report.reasons) == (0, 3, {"bounds": 1, "incomplete": 2})
+
+
+def test_what_was_committed_is_not_deleted_by_an_error_that_follows(
+    pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Lake.commit
+
+    def cut_off(*arguments: Any, **options: Any) -> None:
+        commit(*arguments, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Lake, "commit", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            validated(pool, task_logs("t1"))
+    assert len(points(pool)) == 1
+    assert validate_day(pool, DAY, now=LATER).points == 1
+
+
+def test_files_on_their_way_into_a_table_are_not_vacuumed(pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = Lake.upload
+    cleaning: list[threading.Thread] = []
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        uploaded = upload(*arguments, **options)
+        cleaning.append(threading.Thread(target=pool.vacuum, args=(VALIDATED,), kwargs={"keep_days": 0}))
+        cleaning[0].start()
+        cleaning[0].join(0.5)
+        return uploaded
+
+    monkeypatch.setattr(Lake, "upload", slow)
+    validated(pool, task_logs("t1"))
+    cleaning[0].join()
+    assert len(points(pool)) == 1

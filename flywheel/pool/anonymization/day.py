@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date
+from typing import Any
 
 from msgspec import Struct
+from psycopg import Connection
 
+from flywheel.errors import PoolError
 from flywheel.pool.anonymization.points import AnonymizationJob, Anonymized, anonymize_points
 from flywheel.pool.anonymization.tenants import salt_of
 from flywheel.pool.anonymization.violations import Suspicions, suspicions_of
@@ -16,7 +19,6 @@ from flywheel.pool.rows import arrow_schema
 from flywheel.pool.schemas import ANONYMIZED, POINT_COLUMNS, VALIDATED
 from flywheel.pool.workers import mapped
 
-EXAMPLES = 20
 ROWS_FOR_PROCESSES = 4_000  # fewer are done before a process has started
 
 
@@ -44,7 +46,7 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
     """Read the day's validated points, replace what SPEC section 4 names, and write them as the anonymized ones.
 
     Raises:
-        PoolError: the lake or the tenant salt cannot be used.
+        PoolError: the lake or the tenant salt cannot be used, or the lake does not hold what was validated.
         DatabaseError: PostgreSQL cannot be used.
     """
     salt = salt_of(pool.settings)
@@ -54,7 +56,8 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
         processes = processes_for(pool, points=known[1] if known else 0)
         contents = pool.lake.contents(VALIDATED, str(day))
         jobs = (AnonymizationJob(day=day, content=content, salt=salt) for content in contents)
-        files = account.passing(mapped(anonymize_points, jobs, processes=processes))
+        parts = mapped(anonymize_points, jobs, processes=processes)
+        files = account.passing(parts, day=day, expected=expected_points(connection, day))
         pool.replace_files(ANONYMIZED, day, files, schema=arrow_schema(POINT_COLUMNS))
         if known:
             connection.execute(
@@ -79,13 +82,28 @@ class Account:
         self.replaced: Counter[str] = Counter()
         self.digest = Digest()
 
-    def passing(self, parts: Iterable[Anonymized]) -> Iterator[LakeFile]:
-        """The files of the parts, accounted for on the way."""
+    def passing(self, parts: Iterable[Anonymized], *, day: date, expected: int | None) -> Iterator[LakeFile]:
+        """The files of the parts, accounted for on the way.
+
+        Raises:
+            PoolError: they are not as many points as were validated, or none where retention removed them.
+        """
         for part in parts:
             self.changed += part.changed
             self.replaced.update(part.replaced)
             self.digest.update(part.digest)
             yield part.file
+        if expected is not None and self.digest.rows != expected:
+            raise PoolError(
+                f"the lake holds {self.digest.rows:,} validated points of {day}, {expected:,} were validated; nothing "
+                f"was written. Validate the day again"
+            )
+
+
+def expected_points(connection: Connection[Any], day: date) -> int | None:
+    """How many points were validated; None where that is not known, or retention may have removed them."""
+    row = connection.execute("SELECT points FROM days WHERE day = %s AND points_removed_at IS NULL", (day,)).fetchone()
+    return None if row is None else int(row[0])
 
 
 def processes_for(pool: BenchmarkPool, *, points: int) -> int:
@@ -114,5 +132,5 @@ def find_violations(pool: BenchmarkPool, day: date) -> Violations:
         count=count,
         points=total.points,
         by_type=dict(total.by_type),
-        where=tuple(total.where[:EXAMPLES]),
+        where=tuple(total.where),
     )

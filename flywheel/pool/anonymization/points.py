@@ -1,5 +1,6 @@
 """Anonymizing points, some thousand at a time: rows in, rows without persons and secrets out. Pure."""
 
+import re
 from collections import Counter
 from datetime import date
 from functools import lru_cache
@@ -32,6 +33,7 @@ KEPT_WITHIN = {
     "routing": ("selectedAgentId", "strategy"),
     "provenance": ("segments", "warnings", "waived"),
 }
+OWN_SEGMENT = re.compile(r"\d{8}T\d{12}-\d+-[0-9a-f]{8}\.segment")  # as collectors name them
 NOTHING: tuple[str, ...] = ()
 
 
@@ -104,6 +106,8 @@ def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes) -> None:
                 places.append((point, name, part))
         elif isinstance(part, dict | list):
             strings_in(part, places, kept=KEPT_WITHIN.get(name, NOTHING))
+    segments = point["provenance"]["segments"]
+    places += [(segments, number, name) for number, name in enumerate(segments) if not OWN_SEGMENT.fullmatch(name)]
     anonymizer.replace(places)
     point["tenantId"] = tenant
     for feedback in point["feedback"]:

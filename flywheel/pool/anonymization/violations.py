@@ -16,6 +16,7 @@ from msgspec import Struct
 from flywheel.pool.digests import texts_of
 from flywheel.pool.files import read_file
 
+EXAMPLES = 20  # places that are named; the others are counted
 TENANT = re.compile(r"[0-9a-f]{64}\Z")
 SUSPECTS: dict[str, re.Pattern[str]] = {
     "EMAIL_ADDRESS": re.compile(r"[A-Za-z0-9][\w.+-]*@[A-Za-z0-9][A-Za-z0-9-]*\.[A-Za-z]{2,}"),
@@ -57,7 +58,7 @@ class Suspicions(Struct):
         """Account for what another one found."""
         self.points += other.points
         self.by_type.update(other.by_type)
-        self.where += other.where
+        self.where = [*self.where, *other.where][:EXAMPLES]
 
 
 def suspicions_of(content: bytes) -> Suspicions:
@@ -69,7 +70,7 @@ def suspicions_of(content: bytes) -> Suspicions:
         violations = list(violations_of(point)) if is_suspicious(point) else []
         found.points += bool(violations)
         found.by_type.update(violation.type for violation in violations)
-        found.where += [f"{one.point_id} {one.field}: {one.type}" for one in violations]
+        found.where += [f"{one.point_id} {one.field}: {one.type}" for one in violations[: EXAMPLES - len(found.where)]]
     return found
 
 
