@@ -38,6 +38,7 @@ from flywheel.pool.export_choice import (
     lacking,
     split_tasks,
 )
+from flywheel.pool.halts import halted_because, read_open_halts
 from flywheel.pool.near_duplicates import Signatures, near_duplicates, signatures_of
 from flywheel.pool.offers import read_offers
 from flywheel.pool.pool import BenchmarkPool
@@ -158,7 +159,8 @@ def export_points(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: s
     One that exists and was made with these criteria is returned as it is.
 
     Raises:
-        PoolError: the pool lacks what the criteria ask for, or the id is taken by another batch or cannot be one.
+        PoolError: the pool is halted or lacks what the criteria ask for, or the id is taken by another batch or cannot
+            be one.
         DatabaseError: PostgreSQL cannot be used.
     """
     check_id(export_id)
@@ -200,6 +202,7 @@ def planned(
     splits = splits_of(pool, connection, choice.offers, criteria)
     rows = copy_rows(export_id, phases, payloads=contents.payloads, splits=splits)
     problems = [
+        *filter(None, [halted_because(read_open_halts(connection))]),
         *lacking(choice.offers, criteria, configured=pool.settings.task_types),
         *unfit_days(pool, connection, choice.offers),
     ]

@@ -17,7 +17,7 @@ from flywheel.pool.schemas import WARM
 from flywheel.settings import BatchSettings, Phase, PhaseThreshold, Settings
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.source import Split
-from tests.pool.filling import LATER, fill, some_tasks
+from tests.pool.filling import DAY, LATER, fill, some_tasks
 from tests.pool.logs import NOON, task_logs
 
 ROW = PhaseThreshold(points=6, quality=0.8, max_age_days=90, task_types=2)
@@ -67,6 +67,18 @@ def test_points_that_did_not_pass_the_privacy_check_are_not_exported(pool: Bench
     fill(pool, "a", some_tasks(16), check=False)
     with pytest.raises(PoolError, match="the privacy check of 1 of its days has not run"):
         export_points(pool, asked(pool), export_id="e1", now=LATER)
+
+
+def test_a_halted_pool_exports_nothing_new_but_an_export_stays_as_it_is(pool: BenchmarkPool) -> None:
+    fill(pool, "a", some_tasks(16))
+    first = export_points(pool, asked(pool), export_id="e1", now=LATER)
+    with pool.transaction() as connection:
+        connection.execute("INSERT INTO halts (day, reason, opened_at) VALUES (%s, 'a phone number', %s)", (DAY, LATER))
+    plan = preview_export(pool, asked(pool, "grpo"), now=LATER)
+    assert plan.lacking[0].startswith("the pool is halted by 2026-03-02")
+    with pytest.raises(PoolError, match="e2 cannot be made yet: the pool is halted"):
+        export_points(pool, asked(pool, "grpo"), export_id="e2", now=LATER)
+    assert export_points(pool, asked(pool), export_id="e1", now=LATER) == first
 
 
 def test_a_dry_run_marks_nothing_and_tells_the_digest(pool: BenchmarkPool) -> None:
