@@ -2,9 +2,9 @@
 
 import dagster as dg
 
-from flywheel.pool.batches import missing, readiness
 from flywheel.pool.halts import halted_because, open_halts
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.readiness import lacking_now
 from flywheel.pool.releases import release_batch, released_among
 from flywheel.training.trigger import STAGES, OpenBatch, ReleaseBatch, ResumeBatch, Wait, next_training
 from pool_assets.partitions import TRAINING_BATCHES, training_batches
@@ -33,7 +33,7 @@ def training_batch_ready(
         if halted:
             return dg.SkipReason(f"no training starts: {halted}")
         decision = next_training(
-            missing=lambda: missing(readiness(pool, now=now), pool.settings.batch),
+            missing=lambda: lacking_now(pool, now=now),
             open_batches=open_batches(context.instance, pool),
             batch_id=f"batch-{now:%Y%m%d-%H%M%S}",
         )

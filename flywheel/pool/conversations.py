@@ -34,6 +34,13 @@ class Conversation(Struct, frozen=True):
         return bool(self.prompt and self.answer) and self.answer[-1].role == "assistant"
 
     @property
+    def trainable(self) -> bool:
+        """Whether the training loop can take it for either phase: it is answered, and its calls can be written out."""
+        return self.answered and (
+            bool(self.answer[-1].content) or all(isinstance(arguments_of(c), dict) for c in self.answer[-1].tool_calls)
+        )
+
+    @property
     def text(self) -> str:
         """What near-duplicates are found by: all but system messages, which many tasks share."""
         return "\n".join(part for message in (*self.prompt, *self.answer) for part in said(message))

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from flywheel.errors import PoolError
+from flywheel.pool.contents import Judgement
 from flywheel.pool.filters import PointFilter
-from flywheel.pool.selection import Offer, apportioned, fresh, in_order, stratified
+from flywheel.pool.selection import Offer, Rule, eligible, pick, with_failures
 from flywheel.records import Complexity
 from flywheel.settings import Phase, Settings
 from flywheel.tasks.source import Split
@@ -59,13 +60,6 @@ class ExportCriteria(Struct, frozen=True, kw_only=True):
     remove_near_duplicates: bool = True
     validation_fraction: float = 0.1
     heldout_fraction: float = 0.1
-
-
-class Judgement(Struct, frozen=True):
-    """Ids of points that were chosen and must not stay: without a conversation to learn from, or said before."""
-
-    unusable: frozenset[str] = frozenset()
-    near_duplicates: frozenset[str] = frozenset()
 
 
 class ExportChoice(Struct, frozen=True, kw_only=True):
@@ -141,10 +135,19 @@ def choose_export(
         now: ages are counted from here.
         judge: given the chosen points, the best first, says which must not stay. It is asked until none is left.
     """
-    candidates = eligible(offers, criteria, marked=marked, now=now)
+    rule, only = rule_of(criteria), criteria.only
+    asked = offers if only == PointFilter() else [offer for offer in offers if matches(offer, only)]
+    candidates = eligible(asked, rule, marked=marked, now=now)
     unusable = near_duplicates = 0
     while True:
-        chosen = pick(candidates, criteria)
+        chosen = pick(
+            candidates,
+            rule,
+            least=criteria.min_points,
+            most=criteria.max_points,
+            recent_first=criteria.prefer_recent,
+            mix=criteria.complexity_mix,
+        )
         judgement = judge(sorted(chosen, key=lambda o: (o.overall_score, o.timestamp, o.id), reverse=True))
         gone = judgement.unusable | judgement.near_duplicates
         if not gone:
@@ -154,19 +157,11 @@ def choose_export(
         candidates = [offer for offer in candidates if offer.id not in gone]
 
 
-def eligible(offers: Iterable[Offer], criteria: ExportCriteria, *, marked: set[str], now: datetime) -> list[Offer]:
-    """Points that the phase can learn from: young, not used before, of quality, or failures where they are asked for.
-
-    SFT needs successes; the other phases points that are complete enough for reinforcement learning.
-    """
-    sft, anything = criteria.phase == "sft", criteria.only == PointFilter()
-    return [
-        offer
-        for offer in fresh(offers, criteria.max_age_days, marked=marked, now=now)
-        if (sft or offer.rl_ready)
-        and (anything or matches(offer, criteria.only))
-        and (offer.overall_score >= criteria.min_quality if offer.success else criteria.include_failures)
-    ]
+def rule_of(criteria: ExportCriteria) -> Rule:
+    """The rule of an export."""
+    if criteria.include_failures:
+        return with_failures(quality=criteria.min_quality, max_age_days=criteria.max_age_days)
+    return Rule(quality=criteria.min_quality, max_age_days=criteria.max_age_days)
 
 
 def matches(offer: Offer, only: PointFilter) -> bool:
@@ -182,21 +177,6 @@ def matches(offer: Offer, only: PointFilter) -> bool:
         and (only.success is None or offer.success == only.success)
         and (only.rl_ready is None or offer.rl_ready == only.rl_ready)
     )
-
-
-def pick(candidates: Sequence[Offer], criteria: ExportCriteria) -> tuple[Offer, ...]:
-    """The stratified choice. Failures have their natural share, but take no place that the least number needs."""
-    good = [offer for offer in candidates if offer.success]
-    failed = [offer for offer in candidates if not offer.success]
-    size = min(criteria.max_points, len(candidates))
-    seats = apportioned({"good": len(good), "failed": len(failed)}, seats=size).get("good", 0)
-    seats = max(seats, min(criteria.min_points, len(good)))
-    chosen = [
-        offer
-        for some, count in ((good, seats), (failed, size - seats))
-        for offer in stratified(some, size=count, recent_first=criteria.prefer_recent, mix=criteria.complexity_mix)
-    ]
-    return tuple(in_order(chosen, recent_first=criteria.prefer_recent))
 
 
 def split_tasks(
@@ -234,7 +214,8 @@ def split_tasks(
 
 def lacking(offers: Sequence[Offer], criteria: ExportCriteria, *, configured: Sequence[str]) -> Iterator[str]:
     """What an export still lacks, a sentence with its numbers each."""
-    of_quality = sum(offer.success for offer in offers)
+    rule = rule_of(criteria)
+    of_quality = sum(rule.counts(offer) for offer in offers)
     if of_quality < criteria.min_points:
         yield (
             f"{of_quality:,} of {criteria.min_points:,} new points with quality ≥ {criteria.min_quality} "

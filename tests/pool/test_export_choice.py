@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flywheel.errors import PoolError
+from flywheel.pool.contents import Judgement
 from flywheel.pool.export_choice import (
     SPLITS,
     ExportCriteria,
-    Judgement,
     choose_export,
     criteria_for,
     lacking,
-    pick,
     split_tasks,
 )
 from flywheel.pool.filters import PointFilter
@@ -285,4 +284,4 @@ def test_what_is_missing_is_said_in_numbers() -> None:
 
 @given(offers)
 def test_no_more_is_chosen_than_asked_for(known: list[Offer]) -> None:
-    assert len(pick(known, criteria(max_points=7, include_failures=True))) <= 7
+    assert len(chosen(known, criteria(max_points=7, include_failures=True))) <= 7

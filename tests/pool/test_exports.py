@@ -9,11 +9,12 @@ import pytest
 from flywheel.errors import PoolError
 from flywheel.pool.batches import batch_members, list_batches, make_batch
 from flywheel.pool.export_choice import ExportCriteria, criteria_for
-from flywheel.pool.exports import export_points, leaked_tasks, preview_export
+from flywheel.pool.exports import export_points, preview_export
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.releases import release_batch
 from flywheel.pool.schemas import WARM
+from flywheel.pool.splits import leaked_tasks
 from flywheel.settings import BatchSettings, Phase, PhaseThreshold, Settings
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.source import Split
@@ -65,7 +66,7 @@ def test_an_export_is_described_whole(pool: BenchmarkPool, phase: Phase) -> None
 
 def test_points_that_did_not_pass_the_privacy_check_are_not_exported(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16), check=False)
-    with pytest.raises(PoolError, match="the privacy check of 1 of its days has not run"):
+    with pytest.raises(PoolError, match="the privacy check of 1 days with points has not run"):
         export_points(pool, asked(pool), export_id="e1", now=LATER)
 
 
@@ -168,7 +169,8 @@ def test_near_duplicates_are_left_out_and_counted(pool: BenchmarkPool) -> None:
 
 
 def test_points_without_a_conversation_are_left_out_and_counted(pool: BenchmarkPool) -> None:
-    unanswered = [{"role": "user", "content": "and then?"}]
+    asked_again = {"role": "user", "content": "and then?"}
+    unanswered = [asked_again, {"role": "assistant", "content": "done"}, asked_again]
     fill(pool, "a", [*some_tasks(16), *task_logs("mute", messages=unanswered)])
     batch = export_points(pool, asked(pool, max_points=20), export_id="e1", now=LATER)
     assert (batch.size, batch.left_out["unusable"]) == (12, 1)
