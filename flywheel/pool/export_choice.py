@@ -63,11 +63,15 @@ class ExportCriteria(Struct, frozen=True, kw_only=True):
 
 
 class ExportChoice(Struct, frozen=True, kw_only=True):
-    """The points of an export in order, failures among them, and how many were left out for what they say."""
+    """The points of an export in order, failures among them, and how many were left out.
+
+    ``no_place`` counts those that the complexity mix, or the greatest number, has no place for.
+    """
 
     offers: tuple[Offer, ...]
     unusable: int = 0
     near_duplicates: int = 0
+    no_place: int = 0
 
 
 def criteria_for(settings: Settings, phase: Phase, **changes: Any) -> ExportCriteria:
@@ -108,13 +112,13 @@ def contradictions(criteria: ExportCriteria) -> Iterator[str]:
     if criteria.phase == "sft" and criteria.include_failures:
         yield "SFT learns from successes only, failures are for the other phases"
     fractions = (criteria.validation_fraction, criteria.heldout_fraction)
-    if min(fractions) < 0 or sum(fractions) >= 1:
+    if not (all(share >= 0 for share in fractions) and sum(fractions) < 1):
         yield f"validation {fractions[0]} and held-out {fractions[1]} leave no share for training"
     if only.since and only.until and only.since >= only.until:
         yield f"a time from {only.since} to {only.until}"
     if unknown := sorted(set(mix) - {level.value for level in Complexity}):
         yield f"complexity {', '.join(unknown)} is none of {', '.join(level.value for level in Complexity)}"
-    if mix and (min(mix.values()) <= 0 or abs(sum(mix.values()) - 1) > 1e-6):
+    if mix and not (all(share > 0 for share in mix.values()) and abs(sum(mix.values()) - 1) <= 1e-6):
         yield f"the shares of the complexity mix must be above 0 and sum to 1, not {sum(mix.values()):g}"
 
 
@@ -151,7 +155,12 @@ def choose_export(
         judgement = judge(sorted(chosen, key=lambda o: (o.overall_score, o.timestamp, o.id), reverse=True))
         gone = judgement.unusable | judgement.near_duplicates
         if not gone:
-            return ExportChoice(offers=chosen, unusable=unusable, near_duplicates=near_duplicates)
+            return ExportChoice(
+                offers=chosen,
+                unusable=unusable,
+                near_duplicates=near_duplicates,
+                no_place=len(candidates) - len(chosen),
+            )
         unusable += len(judgement.unusable)
         near_duplicates += len(judgement.near_duplicates)
         candidates = [offer for offer in candidates if offer.id not in gone]
@@ -212,14 +221,14 @@ def split_tasks(
     return {task: name_of(task) for task in tasks}
 
 
-def lacking(offers: Sequence[Offer], criteria: ExportCriteria, *, configured: Sequence[str]) -> Iterator[str]:
+def lacking(choice: ExportChoice, criteria: ExportCriteria, *, configured: Sequence[str]) -> Iterator[str]:
     """What an export still lacks, a sentence with its numbers each."""
-    rule = rule_of(criteria)
+    offers, rule = choice.offers, rule_of(criteria)
     of_quality = sum(rule.counts(offer) for offer in offers)
     if of_quality < criteria.min_points:
         yield (
             f"{of_quality:,} of {criteria.min_points:,} new points with quality ≥ {criteria.min_quality} "
-            f"of the last {criteria.max_age_days} days for {criteria.phase}"
+            f"of the last {criteria.max_age_days} days for {criteria.phase}{left_out(choice)}"
         )
     types = {offer.task_type for offer in offers}
     if len(types) < criteria.min_task_types:
@@ -228,6 +237,25 @@ def lacking(offers: Sequence[Offer], criteria: ExportCriteria, *, configured: Se
     agents = {offer.agent_id for offer in offers}
     if len(agents) < criteria.min_agents:
         yield f"{len(agents)} of {criteria.min_agents} agents for {criteria.phase}"
+
+
+def left_out(choice: ExportChoice) -> str:
+    """How many points were left out and why, to follow a sentence; empty where none was."""
+    counted = {
+        "for which the complexity mix has no place": choice.no_place,
+        "near-duplicates": choice.near_duplicates,
+        "without a conversation to learn from": choice.unusable,
+    }
+    reasons = ", ".join(f"{number:,} {why}" for why, number in counted.items() if number)
+    return f"; left out are {reasons}" if reasons else ""
+
+
+def nothing_to_train_on(splits: Mapping[str, SplitName]) -> Iterator[str]:
+    """The same, where no task of an export is in its train split. ``splits`` are by source task."""
+    if splits and "train" not in splits.values():
+        counts = Counter(splits.values())
+        told = " and ".join(f"{counts[split]:,} for {split}" for split in SPLITS if counts[split])
+        yield f"no task to train on: of its {len(splits):,} tasks {told}"
 
 
 def distribution(offers: Sequence[Offer], splits: Mapping[str, SplitName] | None) -> dict[str, dict[str, int]]:

@@ -24,6 +24,7 @@ from flywheel.pool.export_choice import (
     choose_export,
     described,
     lacking,
+    nothing_to_train_on,
     split_tasks,
 )
 from flywheel.pool.halts import halted_because, read_open_halts
@@ -121,12 +122,20 @@ def planned(
     state = days_state(connection, {offer.day for offer in choice.offers})
     problems = [
         *filter(None, [halted_because(read_open_halts(connection))]),
-        *lacking(choice.offers, criteria, configured=pool.settings.task_types),
+        *lacking(choice, criteria, configured=pool.settings.task_types),
+        *nothing_to_train_on(splits),
         *unfit_days(state, wanted=pool.settings.batch.clean_fraction),
     ]
+    held_out = [task for task, split in splits.items() if split == "held-out"]
+    already = len(trained_before(connection, held_out))
     batch = None
     if rows:
-        about = {**described(criteria), "profile": pool.settings.profile, "lake_version": version}
+        about = {
+            **described(criteria),
+            "profile": pool.settings.profile,
+            "lake_version": version,
+            "trained_before": already,
+        }
         batch = batch_of(
             export_id,
             phases,
@@ -136,8 +145,7 @@ def planned(
             splits=splits,
             left_out={"near_duplicates": choice.near_duplicates, "unusable": choice.unusable},
         )
-    held_out = [task for task, split in splits.items() if split == "held-out"]
-    plan = ExportPlan(batch=batch, lacking=tuple(problems), trained_before=len(trained_before(connection, held_out)))
+    plan = ExportPlan(batch=batch, lacking=tuple(problems), trained_before=already)
     return Planned(phases=phases, splits=splits, rows=rows, plan=plan)
 
 

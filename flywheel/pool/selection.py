@@ -201,7 +201,9 @@ def first_of_strata(
 
 
 def kept_shares(sizes: Mapping[str, int], mix: Mapping[str, float], *, seats: int) -> dict[str, int]:
-    """Seats that keep the shares: as many as the scarcest name allows."""
+    """Seats that keep the shares: as many as the scarcest name allows, none where a name has nothing."""
+    if not all(sizes[name] for name in mix):
+        seats = 0
     given = apportioned(mix, seats=seats)
     while seats and any(given[name] > sizes[name] for name in given):
         seats = min(seats - 1, *(int((sizes[name] + 1) / mix[name]) for name in given if given[name] > sizes[name]))

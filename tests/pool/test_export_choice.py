@@ -11,6 +11,7 @@ from flywheel.errors import PoolError
 from flywheel.pool.contents import Judgement
 from flywheel.pool.export_choice import (
     SPLITS,
+    ExportChoice,
     ExportCriteria,
     choose_export,
     criteria_for,
@@ -117,6 +118,8 @@ def test_every_phase_takes_only_young_points_of_quality(phase: Phase, known: lis
         ({"include_failures": True}, "SFT learns from successes only"),
         ({"heldout_fraction": 0.6, "validation_fraction": 0.4}, "no share for training"),
         ({"complexity_mix": {"complex": 0.3}}, "sum to 1, not 0.3"),
+        ({"complexity_mix": {"complex": float("nan")}}, "sum to 1, not nan"),
+        ({"heldout_fraction": float("nan")}, "no share for training"),
         ({"complexity_mix": {"hard": 1.0}}, "complexity hard is none of"),
         ({"min_quality": 80}, "quality 80 is not within"),
         ({"only": PointFilter(since=NOW, until=NOW)}, "a time from"),
@@ -156,7 +159,7 @@ def test_failures_come_on_top_and_do_not_count_for_the_threshold() -> None:
     asked = criteria(include_failures=True, min_points=5)
     taken = chosen(known, asked)
     assert len(taken) == 10
-    assert list(lacking(taken, asked, configured=TYPES)) == [
+    assert list(lacking(ExportChoice(offers=tuple(taken)), asked, configured=TYPES)) == [
         "4 of 5 new points with quality ≥ 0.7 of the last 90 days for grpo"
     ]
     assert len(chosen(known, criteria())) == 4
@@ -177,6 +180,17 @@ def test_a_mix_is_kept_though_fewer_points_fit_it() -> None:
     taken = chosen(known, criteria(complexity_mix={"trivial": 0.7, "complex": 0.3}, max_points=20))
     levels = [point.complexity for point in taken]
     assert (levels.count("trivial"), levels.count("complex")) == (8, 3)
+
+
+def test_a_mix_of_which_a_share_is_missing_takes_nothing_and_says_so() -> None:
+    known = [offer(n, complexity="trivial") for n in range(5)]
+    asked = criteria(complexity_mix={"trivial": 0.7, "complex": 0.3}, min_task_types=0)
+    found = choose_export(known, asked, marked=set(), now=NOW)
+    assert found.offers == ()
+    assert next(lacking(found, asked, configured=TYPES)) == (
+        "0 of 1 new points with quality ≥ 0.7 of the last 90 days for grpo; "
+        "left out are 5 for which the complexity mix has no place"
+    )
 
 
 @given(offers, st.floats(0.05, 0.95))
@@ -275,7 +289,7 @@ def test_a_benchmark_s_own_split_is_kept() -> None:
 def test_what_is_missing_is_said_in_numbers() -> None:
     asked = criteria(min_points=5, min_task_types=3, min_agents=2, phase="curriculum")
     taken = [offer(0, agent_id="a"), offer(3, agent_id="a")]
-    assert list(lacking(taken, asked, configured=TYPES)) == [
+    assert list(lacking(ExportChoice(offers=tuple(taken)), asked, configured=TYPES)) == [
         "2 of 5 new points with quality ≥ 0.7 of the last 90 days for curriculum",
         "1 of 3 task types for curriculum: no design, planning",
         "1 of 2 agents for curriculum",

@@ -188,6 +188,12 @@ def test_a_task_without_a_benchmark_is_split_by_tenant_and_name(pool: BenchmarkP
         assert task.startswith("own")
 
 
+def test_an_export_without_points_to_train_on_is_refused(pool: BenchmarkPool) -> None:
+    fill(pool, "a", some_tasks(16))
+    plan = preview_export(pool, asked(pool, heldout_fraction=0.999, validation_fraction=0), now=LATER)
+    assert plan.lacking == ("no task to train on: of its 12 tasks 12 for held-out",)
+
+
 def test_every_point_of_a_task_is_in_one_split_and_held_out_tasks_stay_so(pool: BenchmarkPool) -> None:
     fill(pool, "a", [log for agent in "abc" for log in renamed(some_tasks(16), agent)])
     half = asked(pool, heldout_fraction=0.5, max_points=60)
