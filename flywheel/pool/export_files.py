@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -67,13 +68,20 @@ def write_export(pool: BenchmarkPool, batch_id: str, folder: Path, form: Format)
 
 
 def check_unused(folder: Path) -> None:
-    """Hold a folder against what an export may be written to.
+    """Hold a folder against what an export may be written to; the folder that it is to be in is made.
 
     Raises:
-        PoolError: there is something in it.
+        PoolError: there is something in it, or it cannot be made.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PoolError(f"{folder} is in use; name a folder that does not exist")
+    parent = folder.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=parent, prefix=f".{folder.name}."):
+            pass
+    except OSError as error:
+        raise PoolError(f"{folder} cannot be made: {error}; name another folder") from error
 
 
 @contextmanager
