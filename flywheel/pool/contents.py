@@ -1,20 +1,25 @@
 """What chosen points say: read once each from one version of the warm tier, and judged."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 
 from flywheel.pool.batch_copies import payloads_of
-from flywheel.pool.conversations import Conversation, conversation_of
+from flywheel.pool.conversations import Conversation, conversation_of, text_of
 from flywheel.pool.near_duplicates import Signatures, near_duplicates, signatures_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.selection import Offer
 
 POINTS_AT_ONCE = 3_000
+
+
+Compared = Literal["conversation", "answer"]
 
 
 class Judgement(Struct, frozen=True):
@@ -24,14 +29,22 @@ class Judgement(Struct, frozen=True):
     near_duplicates: frozenset[str] = frozenset()
 
 
+class Sketch(Struct, frozen=True, gc=False):
+    """By what near-duplicates are found: a row of a table of signatures, compared with those of its group."""
+
+    signature: Signatures
+    group: int
+
+
 class Contents:
-    """What chosen points say.
+    """What chosen points say. Of those that must not stay nothing is kept.
 
     Args:
         pool: whose warm tier is read.
         version: of its table.
         usable: whether there is something to learn from a conversation.
-        compared: the text of a conversation by which near-duplicates are found; None: they stay.
+        compared: by what near-duplicates are found; None: they stay. ``answer``: only among answers to the same prompt
+            with the same outcome, so that a task keeps its different answers, right ones and wrong ones.
     """
 
     def __init__(
@@ -40,15 +53,14 @@ class Contents:
         *,
         version: int,
         usable: Callable[[Conversation], bool],
-        compared: Callable[[Conversation], str] | None = None,
+        compared: Compared | None = None,
     ) -> None:
         self.pool = pool
         self.version = version
         self.usable = usable
         self.compared = compared
         self.payloads: dict[str, str] = {}
-        self._unusable: set[str] = set()
-        self._signatures: dict[str, Signatures] = {}
+        self._sketches: dict[str, Sketch] = {}
 
     def judge(self, offers: Sequence[Offer]) -> Judgement:
         """Which of these points must not stay; of near-duplicates the first one stays.
@@ -56,26 +68,52 @@ class Contents:
         Raises:
             PoolError: the lake cannot be read.
         """
-        self._read([offer for offer in offers if offer.id not in self.payloads])
-        unusable = frozenset(offer.id for offer in offers if offer.id in self._unusable)
-        if unusable or self.compared is None or not offers:
-            return Judgement(unusable=unusable)
-        table = np.stack([self._signatures[offer.id] for offer in offers])
-        return Judgement(near_duplicates=frozenset(offers[row].id for row in near_duplicates(table)))
+        unusable = self._read([offer for offer in offers if offer.id not in self.payloads])
+        usable = [offer.id for offer in offers if offer.id not in unusable]
+        near: frozenset[str] = frozenset()
+        if self.compared is not None and usable:
+            sketches = [self._sketches[point] for point in usable]
+            table = np.stack([sketch.signature for sketch in sketches])
+            groups = np.array([sketch.group for sketch in sketches], dtype=np.uint64)
+            near = frozenset(usable[row] for row in near_duplicates(table, groups))
+        self._drop(unusable | near)
+        return Judgement(unusable=unusable, near_duplicates=near)
 
-    def _read(self, offers: Sequence[Offer]) -> None:
-        pending: list[tuple[list[str], Future[Signatures]]] = []
+    def keep(self, offers: Iterable[Offer]) -> None:
+        """Keep the payloads of these points, and nothing else."""
+        self._drop(self.payloads.keys() - {offer.id for offer in offers})
+        self._sketches.clear()
+
+    def _drop(self, points: Collection[str]) -> None:
+        for point in points:
+            self.payloads.pop(point)
+            self._sketches.pop(point, None)
+
+    def _read(self, offers: Sequence[Offer]) -> frozenset[str]:
+        """Read these points; those that are unusable."""
+        unusable: set[str] = set()
+        pending: list[tuple[list[str], list[int], Future[Signatures]]] = []
+        outcomes = {offer.id: offer.success for offer in offers}
         with ThreadPoolExecutor(1) as sketching:  # numpy leaves Python free to read what comes next
             for some in by_days(offers):
                 payloads = payloads_of(self.pool, some, version=self.version)
-                conversations = {point: conversation_of(payload) for point, payload in payloads.items()}
                 self.payloads |= payloads
-                self._unusable |= {point for point, said in conversations.items() if not self.usable(said)}
+                conversations = {point: conversation_of(payload) for point, payload in payloads.items()}
+                unusable |= {point for point, said in conversations.items() if not self.usable(said)}
                 if self.compared is not None:
-                    texts = [self.compared(said) for said in conversations.values()]
-                    pending.append((list(conversations), sketching.submit(signatures_of, texts)))
-        for points, sketched in pending:
-            self._signatures.update(zip(points, sketched.result(), strict=True))
+                    whole = self.compared == "conversation"
+                    texts = [said.text if whole else text_of(said.answer) for said in conversations.values()]
+                    groups = [0 if whole else group_of(said, outcomes[p]) for p, said in conversations.items()]
+                    pending.append((list(conversations), groups, sketching.submit(signatures_of, texts)))
+        for points, groups, sketched in pending:
+            self._sketches.update(zip(points, map(Sketch, sketched.result(), groups), strict=True))
+        return frozenset(unusable)
+
+
+def group_of(conversation: Conversation, success: bool) -> int:
+    """A number that answers to the same prompt with the same outcome share."""
+    digest = blake2b(text_of(conversation.prompt).encode(), digest_size=8, salt=b"success" if success else b"failure")
+    return int.from_bytes(digest.digest())
 
 
 def by_days(offers: Sequence[Offer]) -> Iterator[list[Offer]]:

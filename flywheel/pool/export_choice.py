@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +19,8 @@ from flywheel.tasks.source import Split
 from flywheel.tasks.splits import split_of
 
 SplitName = Literal["train", "validation", "held-out"]
+RESERVE = 32
+"""So many chosen points have one in reserve: drawing it at once costs less than reading the tier again."""
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "held-out")
 SPLIT_NAMES: dict[Split, SplitName] = {
     Split.TRAIN: "train",
@@ -137,33 +140,53 @@ def choose_export(
         criteria: what decides.
         marked: ids of points that an earlier batch used in this phase.
         now: ages are counted from here.
-        judge: given the chosen points, the best first, says which must not stay. It is asked until none is left.
+        judge: given chosen points and a small reserve, those that stayed and the best first, says which must not stay.
+            It is asked until all that are chosen were judged.
     """
-    rule, only = rule_of(criteria), criteria.only
+    only = criteria.only
     asked = offers if only == PointFilter() else [offer for offer in offers if matches(offer, only)]
-    candidates = eligible(asked, rule, marked=marked, now=now)
+    candidates = eligible(asked, rule_of(criteria), marked=marked, now=now)
+    judged: set[str] = set()
     unusable = near_duplicates = 0
     while True:
-        chosen = pick(
-            candidates,
-            rule,
-            least=criteria.min_points,
-            most=criteria.max_points,
-            recent_first=criteria.prefer_recent,
-            mix=criteria.complexity_mix,
+        chosen = picked(candidates, criteria, most=criteria.max_points)
+        if not judged.issuperset(offer.id for offer in chosen):
+            known = {offer.id for offer in chosen}
+            wider = picked(candidates, criteria, most=criteria.max_points + 1 + criteria.max_points // RESERVE)
+            spare = [offer for offer in wider if offer.id not in known]
+            stayed = [offer for offer in chosen if offer.id in judged]
+            new = [offer for offer in chosen if offer.id not in judged]
+            judgement = judge([*best_first(stayed), *best_first(new), *best_first(spare)])
+            judged |= known | {offer.id for offer in spare}
+            unusable += len(judgement.unusable)
+            near_duplicates += len(judgement.near_duplicates)
+            gone = judgement.unusable | judgement.near_duplicates
+            candidates = [offer for offer in candidates if offer.id not in gone]
+            if not gone.isdisjoint(known):
+                continue
+        return ExportChoice(
+            offers=chosen,
+            unusable=unusable,
+            near_duplicates=near_duplicates,
+            no_place=len(candidates) - len(chosen),
         )
-        judgement = judge(sorted(chosen, key=lambda o: (o.overall_score, o.timestamp, o.id), reverse=True))
-        gone = judgement.unusable | judgement.near_duplicates
-        if not gone:
-            return ExportChoice(
-                offers=chosen,
-                unusable=unusable,
-                near_duplicates=near_duplicates,
-                no_place=len(candidates) - len(chosen),
-            )
-        unusable += len(judgement.unusable)
-        near_duplicates += len(judgement.near_duplicates)
-        candidates = [offer for offer in candidates if offer.id not in gone]
+
+
+def picked(candidates: Sequence[Offer], criteria: ExportCriteria, *, most: int) -> tuple[Offer, ...]:
+    """The stratified choice that the criteria ask for."""
+    return pick(
+        candidates,
+        rule_of(criteria),
+        least=criteria.min_points,
+        most=most,
+        recent_first=criteria.prefer_recent,
+        mix=criteria.complexity_mix,
+    )
+
+
+def best_first(offers: Iterable[Offer]) -> list[Offer]:
+    """The order in which points are judged: of two that say the same the first stays."""
+    return sorted(offers, key=attrgetter("overall_score", "timestamp", "id"), reverse=True)
 
 
 def rule_of(criteria: ExportCriteria) -> Rule:

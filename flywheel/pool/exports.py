@@ -16,7 +16,7 @@ from psycopg import Connection
 from flywheel.errors import PoolError
 from flywheel.pool.batch_copies import copy_points, copy_rows, digest_of
 from flywheel.pool.batches import Batch, batch_of, check_id, check_kept, store, stored_batch
-from flywheel.pool.contents import Contents
+from flywheel.pool.contents import Compared, Contents
 from flywheel.pool.export_choice import (
     ExportChoice,
     ExportCriteria,
@@ -116,6 +116,7 @@ def planned(
     version = pool.lake.version(WARM)
     contents = contents_for(pool, criteria, version=version)
     choice = chosen_now(pool, connection, criteria, contents, now=now)
+    contents.keep(choice.offers)
     phases: dict[Phase, Sequence[Offer]] = {criteria.phase: choice.offers}
     splits = splits_of(pool, connection, choice.offers, criteria)
     rows = copy_rows(export_id, phases, payloads=contents.payloads, splits=splits)
@@ -150,12 +151,14 @@ def planned(
 
 
 def contents_for(pool: BenchmarkPool, criteria: ExportCriteria, *, version: int) -> Contents:
-    """What points say, for a phase: SFT needs an answer, the others a prompt."""
+    """What points say, for a phase: SFT needs an answer, the others a prompt, and different answers to it."""
+    sft = criteria.phase == "sft"
+    compared: Compared = "conversation" if sft else "answer"
     return Contents(
         pool,
         version=version,
-        usable=attrgetter("answered" if criteria.phase == "sft" else "asked"),
-        compared=attrgetter("text") if criteria.remove_near_duplicates else None,
+        usable=attrgetter("answered" if sft else "asked"),
+        compared=compared if criteria.remove_near_duplicates else None,
     )
 
 

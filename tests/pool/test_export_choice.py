@@ -237,6 +237,19 @@ def test_what_content_forbids_is_replaced_by_the_next_and_counted() -> None:
     assert (found.unusable, found.near_duplicates) == (1, 1)
 
 
+def test_a_reserve_is_judged_at_once_and_takes_the_place_of_what_gives_way() -> None:
+    known = [offer(n, task_type="design", complexity="standard") for n in range(100)]
+    rounds: list[int] = []
+
+    def judge(points: Any) -> Judgement:
+        rounds.append(len(points))
+        return Judgement(near_duplicates=frozenset({"p00000", "p00001"}) & {point.id for point in points})
+
+    found = choose_export(known, criteria(max_points=64), marked=set(), now=NOW, judge=judge)
+    assert rounds == [67]
+    assert [point.id for point in found.offers] == [f"p{n:05}" for n in range(2, 66)]
+
+
 def test_the_best_of_the_most_recent_is_judged_first() -> None:
     known = [offer(1, overall_score=0.8), offer(2), offer(3)]
     seen: list[str] = []

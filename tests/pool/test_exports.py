@@ -168,6 +168,24 @@ def test_near_duplicates_are_left_out_and_counted(pool: BenchmarkPool) -> None:
     assert "bench:copy2" in {member.source_task for member in batch_members(pool, "e1")}
 
 
+def test_reinforcement_learning_keeps_the_different_answers_to_one_prompt(pool: BenchmarkPool) -> None:
+    asked_for = {"role": "user", "content": " ".join(f"word{number}" for number in range(60))}
+    logs = some_tasks(16)
+    for name, answer, worked in (
+        ("right", "the first way", True),
+        ("same", "the first way", True),
+        ("other", "another way of it", True),
+        ("wrong", "the first way", False),
+    ):
+        said = [asked_for, {"role": "assistant", "content": answer}]
+        score: dict[str, Any] = {} if worked else {"success": False, "overallScore": 0.3}
+        logs += task_logs(name, at=NOON + timedelta(hours=1), source="bench:one", messages=said, **score)
+    fill(pool, "a", logs)
+    batch = export_points(pool, asked(pool, "grpo", include_failures=True, max_points=30), export_id="e1", now=LATER)
+    assert sum(member.source_task == "bench:one" for member in batch_members(pool, "e1")) == 3
+    assert batch.left_out["near_duplicates"] == 1
+
+
 def test_points_without_a_conversation_are_left_out_and_counted(pool: BenchmarkPool) -> None:
     asked_again = {"role": "user", "content": "and then?"}
     unanswered = [asked_again, {"role": "assistant", "content": "done"}, asked_again]
