@@ -87,7 +87,7 @@ def export(
     from flywheel.cli.connection import pool_of
     from flywheel.pool.batches import find_batch
     from flywheel.pool.export_files import check_unused, write_export
-    from flywheel.pool.exports import export_points, preview_export
+    from flywheel.pool.exports import MadeExport, make_export, preview_export
 
     if (phase is None) == (batch_id is None):
         raise click.UsageError("say --phase for a new export, or --batch to write one again")
@@ -100,19 +100,20 @@ def export(
         check_unused(output)
     with pool_of(load()) as opened:
         if batch_id is not None:
-            batch = find_batch(opened, batch_id)
-            audited(opened, "export.write", batch)
+            made = MadeExport(batch=find_batch(opened, batch_id), rows=None)
+            audited(opened, "export.write", made.batch)
         else:
             criteria = asked_for(opened.settings, phase, options)
             if dry_run:
                 plan = preview_export(opened, criteria, now=now)
                 show_plan(plan.batch, plan.lacking, plan.trained_before, as_json=as_json)
                 return
-            batch = export_points(opened, criteria, export_id=export_id or f"export-{now:%Y%m%d-%H%M%S}", now=now)
-            audited(opened, "export.make", batch)
+            made = make_export(opened, criteria, export_id=export_id or f"export-{now:%Y%m%d-%H%M%S}", now=now)
+            audited(opened, "export.make", made.batch)
+        batch = made.batch
         if output is not None:
             with told_how_to_write_again(batch.id, form):
-                write_export(opened, batch.id, output, form)
+                write_export(opened, batch.id, output, form, made=made)
     if as_json:
         print_json({"batch": batch, "folder": None if output is None else str(output)})
         return

@@ -21,6 +21,7 @@ from flywheel.pool.batch_copies import copied_points
 from flywheel.pool.batches import Batch, check_kept, find_batch
 from flywheel.pool.conversations import chat_message, chat_tool, parted
 from flywheel.pool.export_choice import SPLITS, SplitName
+from flywheel.pool.exports import MadeExport
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, arrow_schema, row_of
 from flywheel.pool.schemas import POINT_COLUMNS
@@ -39,7 +40,9 @@ TYPES = {
 """Of the columns of TRL's form; those of JSON are lists, whose items differ from row to row."""
 
 
-def write_export(pool: BenchmarkPool, batch_id: str, folder: Path, form: Format) -> Path:
+def write_export(
+    pool: BenchmarkPool, batch_id: str, folder: Path, form: Format, *, made: MadeExport | None = None
+) -> Path:
     """Write an export into a new folder.
 
     Args:
@@ -48,6 +51,7 @@ def write_export(pool: BenchmarkPool, batch_id: str, folder: Path, form: Format)
         folder: must not exist, or be empty.
         form: ``trl``: conversational JSONL for TRL's trainers. ``parquet``: a row a point with its payload, zstd.
             ``jsonl``: the points' wire JSON.
+        made: the export, if it was made just now: its points need not be read again.
 
     Raises:
         PoolError: there is no such export, it gave its points back, its copy was changed, or the folder is in use.
@@ -56,7 +60,8 @@ def write_export(pool: BenchmarkPool, batch_id: str, folder: Path, form: Format)
     if "phase" not in batch.criteria:
         raise PoolError(f"{batch_id} is a training batch; only exports are written")
     check_kept(batch)
-    rows = copied_points(pool, batch_id, digest=batch.digest)
+    known = made.rows if made is not None and made.batch.digest == batch.digest else None
+    rows = known or copied_points(pool, batch_id, digest=batch.digest)
     by_split = {split: [row for row in rows if row["split"] == split] for split in SPLITS}
     with complete(folder) as unfinished:
         names = {split: write_split(pool, unfinished, split, some, form) for split, some in by_split.items() if some}

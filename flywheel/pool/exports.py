@@ -50,6 +50,13 @@ class ExportPlan(Struct, frozen=True, kw_only=True):
     trained_before: int
 
 
+class MadeExport(Struct, frozen=True, kw_only=True):
+    """An export with its points, where it was made just now; None where it was there before."""
+
+    batch: Batch
+    rows: list[Row] | None
+
+
 class Planned(Struct, frozen=True, kw_only=True):
     """A plan with all that is needed to carry it out."""
 
@@ -71,6 +78,16 @@ def preview_export(pool: BenchmarkPool, criteria: ExportCriteria, *, now: dateti
 
 
 def export_points(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str, now: datetime) -> Batch:
+    """The same as ``make_export``, without the points.
+
+    Raises:
+        PoolError: as there.
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    return make_export(pool, criteria, export_id=export_id, now=now).batch
+
+
+def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str, now: datetime) -> MadeExport:
     """Make an export: choose its points, copy them, mark them, enter it into the ledger; all of it or nothing.
 
     One that exists and was made with these criteria is returned as it is.
@@ -84,7 +101,7 @@ def export_points(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: s
     with pool.exclusive("batches") as connection:
         stored = stored_batch(connection, export_id)
         if stored is not None:
-            return made_before(stored, criteria)
+            return MadeExport(batch=made_before(stored, criteria), rows=None)
         found = planned(pool, connection, criteria, export_id=export_id, now=now)
         batch = found.plan.batch
         if batch is None or found.plan.lacking:
@@ -94,7 +111,7 @@ def export_points(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: s
             store(connection, batch, found.phases, found.splits)
             copied.result()
         check_leakage(connection, pool.settings, batch.id)
-        return batch
+    return MadeExport(batch=batch, rows=found.rows)
 
 
 def made_before(batch: Batch, criteria: ExportCriteria) -> Batch:
