@@ -25,7 +25,7 @@ from flywheel import records
 from flywheel.database import upgrade, url_with
 from flywheel.pool.export_choice import criteria_for
 from flywheel.pool.export_files import write_export
-from flywheel.pool.exports import export_points
+from flywheel.pool.exports import make_export
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema, row_of
 from flywheel.pool.schemas import POINT_COLUMNS, WARM
@@ -112,10 +112,10 @@ def ours(pool: BenchmarkPool, phase: Any, size: int, folder: Path) -> dict[str, 
     """Seconds to make an export, and to write it; of both the processor's."""
     started, processor = time.perf_counter(), time.process_time()
     criteria = criteria_for(pool.settings, phase, min_points=size, max_points=size)
-    batch = export_points(pool, criteria, export_id=f"benchmark-{phase}", now=NOW + timedelta(hours=1))
+    export = make_export(pool, criteria, export_id=f"benchmark-{phase}", now=NOW + timedelta(hours=1))
     made = time.perf_counter()
-    write_export(pool, batch.id, folder, "trl")
-    assert batch.size == size
+    write_export(pool, export.batch.id, folder, "trl", made=export)
+    assert export.batch.size == size
     ended = time.perf_counter()
     return {
         "make": made - started,

@@ -43,7 +43,7 @@ class Wire(Struct, rename="camel", frozen=True, kw_only=True, omit_defaults=Fals
 # --- what a task says -----------------------------------------------------------------------------------------------
 
 
-class ToolCall(Wire, frozen=True, kw_only=True):
+class ToolCall(Wire, frozen=True, kw_only=True, gc=False):
     """One call of a tool by an agent. ``arguments`` is a JSON string: a struct would fill missing keys with null."""
 
     name: str
@@ -51,7 +51,7 @@ class ToolCall(Wire, frozen=True, kw_only=True):
     id: str | None = None
 
 
-class Message(Wire, frozen=True, kw_only=True):
+class Message(Wire, frozen=True, kw_only=True, gc=False):
     """One message of a conversation. ``name`` starts with ``example`` for a demonstration in the prompt."""
 
     role: Literal["system", "user", "assistant", "tool"]

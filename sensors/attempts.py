@@ -32,3 +32,10 @@ def run_states(instance: dg.DagsterInstance, partition: str) -> tuple[RunState, 
         for record in records
         if record.dagster_run.status not in STATES or record.create_timestamp >= since
     )
+
+
+def first_run_at(instance: dg.DagsterInstance, partition: str) -> datetime:
+    """When a partition's first run was made; the end of time where it has none yet."""
+    tags = {"dagster/partition": partition}
+    records = instance.get_run_records(dg.RunsFilter(tags=tags), ascending=True, limit=1)
+    return records[0].create_timestamp if records else datetime.max.replace(tzinfo=UTC)

@@ -1,15 +1,17 @@
 """Training starts by itself when the pool holds enough; otherwise the tick says in numbers what is missing."""
 
+from datetime import UTC, datetime
+
 import dagster as dg
 
-from flywheel.pool.batches import missing, readiness
 from flywheel.pool.halts import halted_because, open_halts
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.releases import release_batch, released_among
+from flywheel.pool.readiness import lacking_now
+from flywheel.pool.releases import made_among, release_batch, released_among
 from flywheel.training.trigger import STAGES, OpenBatch, ReleaseBatch, ResumeBatch, Wait, next_training
 from pool_assets.partitions import TRAINING_BATCHES, training_batches
 from resources.benchmark_pool import BenchmarkPoolResource
-from sensors.attempts import run_states, started_at
+from sensors.attempts import first_run_at, run_states, started_at
 
 BATCH_KEY = dg.AssetKey("training_batch")
 
@@ -33,12 +35,12 @@ def training_batch_ready(
         if halted:
             return dg.SkipReason(f"no training starts: {halted}")
         decision = next_training(
-            missing=lambda: missing(readiness(pool, now=now), pool.settings.batch),
+            missing=lambda: lacking_now(pool, now=now),
             open_batches=open_batches(context.instance, pool),
             batch_id=f"batch-{now:%Y%m%d-%H%M%S}",
         )
         if isinstance(decision, ReleaseBatch):
-            batch = release_batch(pool, decision.batch_id, because=decision.because, now=now)
+            batch = release_batch(pool, decision.batch_id, because=decision.because, now=now, force=True)
             return dg.SkipReason(
                 f"batch {batch.id} is given up, {decision.because}: its {batch.size:,} points may be chosen again"
             )
@@ -69,11 +71,11 @@ def remaining(instance: dg.DagsterInstance, batch_id: str) -> list[dg.AssetKey]:
 def open_batches(instance: dg.DagsterInstance, pool: BenchmarkPool) -> list[OpenBatch]:
     """Batches without a verdict, oldest first, with their runs' states."""
     judged = instance.get_materialized_partitions(dg.AssetKey("deployment_candidate"))
-    keys = sorted(key for key in instance.get_dynamic_partitions(TRAINING_BATCHES) if key not in judged)
-    released = released_among(pool, keys)
+    keys = [key for key in instance.get_dynamic_partitions(TRAINING_BATCHES) if key not in judged]
+    made, released = made_among(pool, {*keys, *judged}), released_among(pool, keys)
+    since = {key: made.get(key) or first_run_at(instance, key) for key in keys}
+    last_verdict = max((at for key, at in made.items() if key in judged), default=datetime.min.replace(tzinfo=UTC))
     return [
-        OpenBatch(
-            id=key, runs=run_states(instance, key), released=released.get(key), last=key > max(judged, default="")
-        )
-        for key in keys
+        OpenBatch(id=key, runs=run_states(instance, key), released=released.get(key), last=since[key] > last_verdict)
+        for key in sorted(keys, key=lambda key: (since[key], key))
     ]

@@ -3,8 +3,8 @@
 import dagster as dg
 
 from flywheel.pool.batches import batch_overlap, make_batch
-from flywheel.pool.exports import leaked_tasks
 from flywheel.pool.schemas import BATCH_COLUMNS
+from flywheel.pool.splits import leaked_tasks
 from pool_assets.partitions import checked_partition, training_batches
 from pool_assets.presentation import OWNERS, bar_chart, column_schema, figures
 from pool_assets.warm_tier import warm_tier
@@ -52,7 +52,7 @@ def batch_is_disjoint(
 def no_held_out_task(
     context: dg.AssetCheckExecutionContext, benchmark_pool: BenchmarkPoolResource
 ) -> dg.AssetCheckResult:
-    """No task of the batch was held out by an earlier export."""
+    """No task of the batch was held out by an earlier export, or is kept from training by its benchmark."""
     with benchmark_pool.open() as pool:
         leaked = leaked_tasks(pool, checked_partition(context))
     return dg.AssetCheckResult(passed=not leaked, metadata={"held_out_tasks": len(leaked)})

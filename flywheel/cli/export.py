@@ -1,6 +1,8 @@
 """``flywheel pool export`` and ``release``: batches of anonymized points for training elsewhere."""
 
-from collections.abc import Callable
+import getpass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from flywheel.pool.batches import Batch
     from flywheel.pool.export_choice import ExportCriteria
     from flywheel.pool.export_files import Format
+    from flywheel.pool.pool import BenchmarkPool
     from flywheel.settings import Settings
 
 PHASES = ("sft", "turn-level-rl", "grpo", "curriculum")
@@ -84,31 +87,38 @@ def export(
     from flywheel.cli.connection import pool_of
     from flywheel.pool.batches import find_batch
     from flywheel.pool.export_files import check_unused, write_export
-    from flywheel.pool.exports import export_points, preview_export
+    from flywheel.pool.exports import MadeExport, make_export, preview_export
 
     if (phase is None) == (batch_id is None):
         raise click.UsageError("say --phase for a new export, or --batch to write one again")
     if batch_id is not None and output is None:
         raise click.UsageError("say --output: where the export is to be written")
+    if batch_id is not None and dry_run:
+        raise click.UsageError("--dry-run is for a new export; --batch writes one that is made")
     now = datetime.now(UTC)
     if output is not None and not dry_run:
         check_unused(output)
     with pool_of(load()) as opened:
         if batch_id is not None:
-            batch = find_batch(opened, batch_id)
+            made = MadeExport(batch=find_batch(opened, batch_id), rows=None)
+            audited(opened, "export.write", made.batch)
         else:
             criteria = asked_for(opened.settings, phase, options)
             if dry_run:
                 plan = preview_export(opened, criteria, now=now)
                 show_plan(plan.batch, plan.lacking, plan.trained_before, as_json=as_json)
                 return
-            batch = export_points(opened, criteria, export_id=export_id or f"export-{now:%Y%m%d-%H%M%S}", now=now)
+            made = make_export(opened, criteria, export_id=export_id or f"export-{now:%Y%m%d-%H%M%S}", now=now)
+            audited(opened, "export.make", made.batch)
+        batch = made.batch
         if output is not None:
-            write_export(opened, batch.id, output, form)
+            with told_how_to_write_again(batch.id, form):
+                write_export(opened, batch.id, output, form, made=made)
     if as_json:
         print_json({"batch": batch, "folder": None if output is None else str(output)})
         return
     print_mapping(summary(batch))
+    print_trained_before(batch.criteria.get("trained_before", 0))
     click.echo(
         f"written to {output}" if output else f"write it with: flywheel pool export --batch {batch.id} --output DIR"
     )
@@ -117,10 +127,13 @@ def export(
 @click.command()
 @click.argument("batch_id")
 @click.option("--because", required=True, help="Why, in words; the ledger keeps it.")
+@click.option("--force", is_flag=True, help="A training batch, too, though its points may be in use.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
-def release(load: "Callable[[], Settings]", batch_id: str, because: str, as_json: bool) -> None:
+def release(load: "Callable[[], Settings]", batch_id: str, *, because: str, force: bool, as_json: bool) -> None:
     """Give the points of BATCH_ID back, because what they were for failed. The batch cannot be used again.
+
+    A training batch is refused without --force: look at its runs first.
 
     \b
     Example:
@@ -130,11 +143,39 @@ def release(load: "Callable[[], Settings]", batch_id: str, because: str, as_json
     from flywheel.pool.releases import release_batch
 
     with pool_of(load()) as opened:
-        batch = release_batch(opened, batch_id, because=because, now=datetime.now(UTC))
+        batch = release_batch(opened, batch_id, because=because, now=datetime.now(UTC), force=force)
+        audited(opened, "batch.release", batch)
     if as_json:
         print_json(batch)
     else:
         click.echo(f"{batch.size:,} points of {batch.id} may be chosen again: {batch.released_because}")
+
+
+@contextmanager
+def told_how_to_write_again(batch_id: str, form: str) -> "Iterator[None]":
+    """Where writing fails or is interrupted, say that the export is made and how it is written."""
+    try:
+        yield
+    except BaseException:
+        click.echo(
+            f"export {batch_id} is made and its points are marked, but it was not written; write it with: "
+            f"flywheel pool export --batch {batch_id} --format {form} --output DIR",
+            err=True,
+        )
+        raise
+
+
+def audited(opened: "BenchmarkPool", action: str, batch: "Batch") -> None:
+    """Enter into the audit what this machine's user does with a batch."""
+    from flywheel.pool.access.audit import record
+
+    record(opened, action, principal=getpass.getuser(), asked={"batch": batch.id}, rows=batch.size)
+
+
+def print_trained_before(count: int) -> None:
+    """Say how many held-out tasks are no fair test of models of earlier batches."""
+    if count:
+        click.echo(f"{count:,} of its held-out tasks were trained on by earlier batches")
 
 
 def asked_for(settings: "Settings", phase: Any, options: dict[str, Any]) -> "ExportCriteria":
@@ -187,6 +228,5 @@ def show_plan(batch: "Batch | None", lacking: tuple[str, ...], trained_before: i
         return
     if batch is not None:
         print_mapping(summary(batch))
-    if trained_before:
-        click.echo(f"{trained_before:,} of its held-out tasks were trained on by earlier batches")
+    print_trained_before(trained_before)
     click.echo("\n".join(f"the export lacks {sentence}" for sentence in lacking) or "the export can be made")

@@ -50,8 +50,8 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
     """
 
     from flywheel.cli.connection import pool_of
-    from flywheel.pool.batches import missing, readiness
     from flywheel.pool.overview import list_days, pool_counts
+    from flywheel.pool.readiness import missing, readiness
 
     with pool_of(load()) as opened:
         counts = pool_counts(opened)

@@ -1,9 +1,9 @@
-"""Training batches: immutable sets of points, and what the pool still lacks for the next one (SPEC section 6)."""
+"""Training batches: immutable sets of points, each phase of them marked, in a ledger (SPEC section 6)."""
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,42 +14,15 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from flywheel.errors import PoolError
-from flywheel.pool.batch_copies import copied_points, copy_points, copy_rows, digest_of, payloads_of
+from flywheel.pool.batch_copies import copied_points, copy_points, copy_rows, digest_of
 from flywheel.pool.export_choice import SplitName, distribution
-from flywheel.pool.halts import halted_because, read_open_halts
-from flywheel.pool.offers import read_offers
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.schemas import WARM
-from flywheel.pool.selection import Choice, Offer, choose
-from flywheel.settings import BatchSettings, Phase, PhaseThreshold
+from flywheel.pool.readiness import PHASES, chosen_now, contents_now, missing, readiness_of
+from flywheel.pool.selection import Offer
+from flywheel.pool.splits import check_leakage
+from flywheel.settings import Phase
 
 BATCH_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-PHASES: tuple[Phase, ...] = ("sft", "grpo")
-"""Of a training batch; an export has one of the four."""
-
-
-class PhaseReadiness(Struct, frozen=True, kw_only=True):
-    """What is there for one phase."""
-
-    points: int
-    task_types: int
-    agents: int
-
-
-class Readiness(Struct, frozen=True, kw_only=True):
-    """What is there for a batch. ``clean_fraction`` is of all lines judged.
-
-    ``privacy_violations`` counts open ones, ``unverified_days`` days with points that await their privacy check,
-    ``known_task_types`` those that are configured.
-    """
-
-    sft: PhaseReadiness
-    grpo: PhaseReadiness
-    clean_fraction: float
-    privacy_violations: int
-    unverified_days: int
-    halted: str = ""
-    known_task_types: int = 0
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -78,73 +51,6 @@ class Batch(Struct, frozen=True, kw_only=True):
     released_because: str | None = None
 
 
-def readiness(pool: BenchmarkPool, *, now: datetime) -> Readiness:
-    """Count what a batch made now would hold.
-
-    Raises:
-        PoolError: the lake cannot be read, which is not the same as empty.
-        DatabaseError: PostgreSQL cannot be used.
-    """
-    with pool.transaction() as connection:
-        return readiness_of(pool, connection, chosen_now(pool, connection, now=now))
-
-
-def readiness_of(pool: BenchmarkPool, connection: "Connection[Any]", choice: Choice) -> Readiness:
-    """The numbers of a choice, and of the days behind it."""
-    row = connection.execute(
-        "SELECT coalesce(sum(lines_in_points), 0), coalesce(sum(lines_in_points + quarantined), 0),"
-        " coalesce(sum(privacy_violations) FILTER (WHERE points_removed_at IS NULL), 0),"
-        " count(*) FILTER (WHERE points > 0 AND privacy_violations IS NULL AND points_removed_at IS NULL) FROM days"
-    ).fetchone()
-    assert row is not None
-    clean, judged, violations, unverified = (int(value) for value in row)
-    return Readiness(
-        sft=phase_readiness(choice.sft),
-        grpo=phase_readiness(choice.grpo),
-        clean_fraction=clean / judged if judged else 0.0,
-        privacy_violations=violations,
-        unverified_days=unverified,
-        halted=halted_because(read_open_halts(connection)),
-        known_task_types=len(pool.settings.task_types),
-    )
-
-
-def phase_readiness(offers: Sequence[Offer]) -> PhaseReadiness:
-    """Counts of one phase."""
-    return PhaseReadiness(
-        points=len(offers),
-        task_types=len({offer.task_type for offer in offers}),
-        agents=len({offer.agent_id for offer in offers}),
-    )
-
-
-def missing(ready: Readiness, criteria: BatchSettings) -> tuple[str, ...]:
-    """What a batch still lacks, a sentence with its numbers each; empty when a batch can be made."""
-    lacking = [
-        *filter(None, [ready.halted]),
-        *missing_for("SFT", ready.sft, criteria.sft, known_task_types=ready.known_task_types),
-        *missing_for("GRPO", ready.grpo, criteria.grpo, known_task_types=ready.known_task_types),
-    ]
-    if ready.clean_fraction < criteria.clean_fraction:
-        lacking.append(f"{ready.clean_fraction:.1%} of the lines are clean, {criteria.clean_fraction:.0%} needed")
-    if ready.privacy_violations:
-        lacking.append(f"{ready.privacy_violations:,} privacy violations are open, none allowed")
-    if ready.unverified_days:
-        lacking.append(f"the privacy check of {ready.unverified_days:,} days with points has not run")
-    return tuple(lacking)
-
-
-def missing_for(name: str, ready: PhaseReadiness, threshold: PhaseThreshold, *, known_task_types: int) -> Iterator[str]:
-    """What one phase lacks."""
-    task_types = threshold.task_types or known_task_types
-    if ready.points < threshold.points:
-        yield f"{ready.points:,} of {threshold.points:,} new points with quality ≥ {threshold.quality} for {name}"
-    if ready.task_types < task_types:
-        yield f"{ready.task_types} of {task_types} task types for {name}"
-    if ready.agents < threshold.agents:
-        yield f"{ready.agents} of {threshold.agents} agents for {name}"
-
-
 def make_batch(pool: BenchmarkPool, batch_id: str, *, now: datetime) -> Batch:
     """Make a batch: copy its points, mark them, enter it into the ledger. One that exists is returned as it is.
 
@@ -158,15 +64,24 @@ def make_batch(pool: BenchmarkPool, batch_id: str, *, now: datetime) -> Batch:
         if stored is not None:
             check_trainable(stored)
             return stored
-        choice = chosen_now(pool, connection, now=now)
+        contents = contents_now(pool)
+        choice, unusable = chosen_now(pool, connection, contents, now=now)
         lacking = missing(readiness_of(pool, connection, choice), pool.settings.batch)
         if lacking:
             raise PoolError(f"batch {batch_id} cannot be made yet: {'; '.join(lacking)}")
         phases: dict[Phase, Sequence[Offer]] = {"sft": choice.sft, "grpo": choice.grpo}
-        rows = copy_rows(batch_id, phases, payloads=payloads_of(pool, [*choice.sft, *choice.grpo]))
+        rows = copy_rows(batch_id, phases, payloads=contents.payloads)
         copy_points(pool, batch_id, rows)
-        batch = batch_of(batch_id, phases, criteria=criteria_of(pool), digest=digest_of(rows), now=now)
+        batch = batch_of(
+            batch_id,
+            phases,
+            criteria=criteria_of(pool, version=contents.version),
+            digest=digest_of(rows),
+            now=now,
+            left_out={"unusable": unusable},
+        )
         store(connection, batch, phases)
+        check_leakage(connection, pool.settings, batch_id)
         return batch
 
 
@@ -204,40 +119,10 @@ def check_kept(batch: Batch) -> None:
         )
 
 
-def criteria_of(pool: BenchmarkPool) -> dict[str, Any]:
+def criteria_of(pool: BenchmarkPool, *, version: int) -> dict[str, Any]:
     """What decided the choice: the settings, and the version of the warm tier they were applied to."""
     settings: dict[str, Any] = pool.settings.batch.model_dump(mode="json")
-    return {**settings, "profile": pool.settings.profile, "lake_version": pool.lake.version(WARM)}
-
-
-def chosen_now(pool: BenchmarkPool, connection: "Connection[Any]", *, now: datetime) -> Choice:
-    """The batch that the pool would make now."""
-    offers, marked = offered_now(pool, connection, now=now)
-    return choose(offers, criteria=pool.settings.batch, marked=marked, now=now)
-
-
-def offered_now(
-    pool: BenchmarkPool, connection: "Connection[Any]", *, now: datetime
-) -> tuple[list[Offer], dict[str, set[str]]]:
-    """What a batch can be chosen from, and per phase the points that are marked."""
-    marked: dict[str, set[str]] = {phase: set() for phase in PHASES}
-    marks = "SELECT phase, point_id FROM batch_points WHERE NOT released AND phase = ANY(%s)"
-    for phase, point_id in connection.execute(marks, (list(PHASES),)):
-        marked[phase].add(point_id)
-    criteria = pool.settings.batch
-    oldest = now - timedelta(days=max(criteria.sft.max_age_days, criteria.grpo.max_age_days))
-    offers = list(read_offers(pool, since=oldest, verifiable=True))
-    held_out = held_out_before(connection, {offer.source_task for offer in offers})
-    return [offer for offer in offers if offer.source_task not in held_out], marked
-
-
-def held_out_before(connection: "Connection[Any]", tasks: Collection[str]) -> frozenset[str]:
-    """Which of these tasks some batch held out, also one that was released: they are never trained on again."""
-    rows = connection.execute(
-        "SELECT DISTINCT source_task FROM batch_points WHERE split = 'held-out' AND source_task = ANY(%s)",
-        (sorted(tasks),),
-    )
-    return frozenset(task for (task,) in rows)
+    return {**settings, "profile": pool.settings.profile, "lake_version": version}
 
 
 def batch_of(

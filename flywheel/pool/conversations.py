@@ -14,7 +14,7 @@ from flywheel.tasks.source import Tool
 JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 
 
-class Conversation(Struct, frozen=True):
+class Conversation(Struct, frozen=True, gc=False):
     """Two parts of a conversation, without demonstrations: up to the last thing that was asked, and the answer to it.
 
     The answer is the agent's messages and what tools said in between; it is empty where nobody answered.
@@ -34,16 +34,23 @@ class Conversation(Struct, frozen=True):
         return bool(self.prompt and self.answer) and self.answer[-1].role == "assistant"
 
     @property
+    def trainable(self) -> bool:
+        """Whether the training loop can take it for either phase: it is answered, and its calls can be written out."""
+        return self.answered and (
+            bool(self.answer[-1].content) or all(isinstance(arguments_of(c), dict) for c in self.answer[-1].tool_calls)
+        )
+
+    @property
     def text(self) -> str:
-        """What near-duplicates are found by: all but system messages, which many tasks share."""
-        return "\n".join(part for message in (*self.prompt, *self.answer) for part in said(message))
+        """All that was said but system messages, which many tasks share."""
+        return text_of((*self.prompt, *self.answer))
 
 
-class _Execution(Wire, frozen=True, kw_only=True):
+class _Execution(Wire, frozen=True, kw_only=True, gc=False):
     messages: tuple[Message, ...] = ()
 
 
-class _Point(Wire, frozen=True, kw_only=True):
+class _Point(Wire, frozen=True, kw_only=True, gc=False):
     execution: _Execution
 
 
@@ -61,6 +68,11 @@ def parted(messages: Sequence[Message]) -> Conversation:
     asked = [number for number, message in enumerate(own, start=1) if message.role in {"user", "system"}]
     last = asked[-1] if asked else 0
     return Conversation(own[:last], own[last:])
+
+
+def text_of(messages: Sequence[Message]) -> str:
+    """What tells conversations apart."""
+    return "\n".join(part for message in messages for part in said(message))
 
 
 def said(message: Message) -> list[str]:

@@ -3,20 +3,24 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from flywheel.errors import PoolError
+from flywheel.pool.contents import Judgement
 from flywheel.pool.filters import PointFilter
-from flywheel.pool.selection import Offer, apportioned, fresh, in_order, stratified
+from flywheel.pool.selection import Offer, Rule, eligible, pick, with_failures
 from flywheel.records import Complexity
 from flywheel.settings import Phase, Settings
 from flywheel.tasks.source import Split
 from flywheel.tasks.splits import split_of
 
 SplitName = Literal["train", "validation", "held-out"]
+RESERVE = 32
+"""So many chosen points have one in reserve: drawing it at once costs less than reading the tier again."""
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "held-out")
 SPLIT_NAMES: dict[Split, SplitName] = {
     Split.TRAIN: "train",
@@ -61,19 +65,16 @@ class ExportCriteria(Struct, frozen=True, kw_only=True):
     heldout_fraction: float = 0.1
 
 
-class Judgement(Struct, frozen=True):
-    """Ids of points that were chosen and must not stay: without a conversation to learn from, or said before."""
-
-    unusable: frozenset[str] = frozenset()
-    near_duplicates: frozenset[str] = frozenset()
-
-
 class ExportChoice(Struct, frozen=True, kw_only=True):
-    """The points of an export in order, failures among them, and how many were left out for what they say."""
+    """The points of an export in order, failures among them, and how many were left out.
+
+    ``no_place`` counts those that the complexity mix, or the greatest number, has no place for.
+    """
 
     offers: tuple[Offer, ...]
     unusable: int = 0
     near_duplicates: int = 0
+    no_place: int = 0
 
 
 def criteria_for(settings: Settings, phase: Phase, **changes: Any) -> ExportCriteria:
@@ -114,13 +115,13 @@ def contradictions(criteria: ExportCriteria) -> Iterator[str]:
     if criteria.phase == "sft" and criteria.include_failures:
         yield "SFT learns from successes only, failures are for the other phases"
     fractions = (criteria.validation_fraction, criteria.heldout_fraction)
-    if min(fractions) < 0 or sum(fractions) >= 1:
+    if not (all(share >= 0 for share in fractions) and sum(fractions) < 1):
         yield f"validation {fractions[0]} and held-out {fractions[1]} leave no share for training"
     if only.since and only.until and only.since >= only.until:
         yield f"a time from {only.since} to {only.until}"
     if unknown := sorted(set(mix) - {level.value for level in Complexity}):
         yield f"complexity {', '.join(unknown)} is none of {', '.join(level.value for level in Complexity)}"
-    if mix and (min(mix.values()) <= 0 or abs(sum(mix.values()) - 1) > 1e-6):
+    if mix and not (all(share > 0 for share in mix.values()) and abs(sum(mix.values()) - 1) <= 1e-6):
         yield f"the shares of the complexity mix must be above 0 and sum to 1, not {sum(mix.values()):g}"
 
 
@@ -139,34 +140,60 @@ def choose_export(
         criteria: what decides.
         marked: ids of points that an earlier batch used in this phase.
         now: ages are counted from here.
-        judge: given the chosen points, the best first, says which must not stay. It is asked until none is left.
+        judge: given chosen points and a small reserve, those that stayed and the best first, says which must not stay.
+            It is asked until all that are chosen were judged.
     """
-    candidates = eligible(offers, criteria, marked=marked, now=now)
+    only = criteria.only
+    asked = offers if only == PointFilter() else [offer for offer in offers if matches(offer, only)]
+    candidates = eligible(asked, rule_of(criteria), marked=marked, now=now)
+    judged: set[str] = set()
     unusable = near_duplicates = 0
     while True:
-        chosen = pick(candidates, criteria)
-        judgement = judge(sorted(chosen, key=lambda o: (o.overall_score, o.timestamp, o.id), reverse=True))
-        gone = judgement.unusable | judgement.near_duplicates
-        if not gone:
-            return ExportChoice(offers=chosen, unusable=unusable, near_duplicates=near_duplicates)
-        unusable += len(judgement.unusable)
-        near_duplicates += len(judgement.near_duplicates)
-        candidates = [offer for offer in candidates if offer.id not in gone]
+        chosen = picked(candidates, criteria, most=criteria.max_points)
+        if not judged.issuperset(offer.id for offer in chosen):
+            known = {offer.id for offer in chosen}
+            wider = picked(candidates, criteria, most=criteria.max_points + 1 + criteria.max_points // RESERVE)
+            spare = [offer for offer in wider if offer.id not in known]
+            stayed = [offer for offer in chosen if offer.id in judged]
+            new = [offer for offer in chosen if offer.id not in judged]
+            judgement = judge([*best_first(stayed), *best_first(new), *best_first(spare)])
+            judged |= known | {offer.id for offer in spare}
+            unusable += len(judgement.unusable)
+            near_duplicates += len(judgement.near_duplicates)
+            gone = judgement.unusable | judgement.near_duplicates
+            candidates = [offer for offer in candidates if offer.id not in gone]
+            if not gone.isdisjoint(known):
+                continue
+        return ExportChoice(
+            offers=chosen,
+            unusable=unusable,
+            near_duplicates=near_duplicates,
+            no_place=len(candidates) - len(chosen),
+        )
 
 
-def eligible(offers: Iterable[Offer], criteria: ExportCriteria, *, marked: set[str], now: datetime) -> list[Offer]:
-    """Points that the phase can learn from: young, not used before, of quality, or failures where they are asked for.
+def picked(candidates: Sequence[Offer], criteria: ExportCriteria, *, most: int) -> tuple[Offer, ...]:
+    """The stratified choice that the criteria ask for."""
+    return pick(
+        candidates,
+        rule_of(criteria),
+        least=criteria.min_points,
+        most=most,
+        recent_first=criteria.prefer_recent,
+        mix=criteria.complexity_mix,
+    )
 
-    SFT needs successes; the other phases points that are complete enough for reinforcement learning.
-    """
-    sft, anything = criteria.phase == "sft", criteria.only == PointFilter()
-    return [
-        offer
-        for offer in fresh(offers, criteria.max_age_days, marked=marked, now=now)
-        if (sft or offer.rl_ready)
-        and (anything or matches(offer, criteria.only))
-        and (offer.overall_score >= criteria.min_quality if offer.success else criteria.include_failures)
-    ]
+
+def best_first(offers: Iterable[Offer]) -> list[Offer]:
+    """The order in which points are judged: of two that say the same the first stays."""
+    return sorted(offers, key=attrgetter("overall_score", "timestamp", "id"), reverse=True)
+
+
+def rule_of(criteria: ExportCriteria) -> Rule:
+    """The rule of an export."""
+    if criteria.include_failures:
+        return with_failures(quality=criteria.min_quality, max_age_days=criteria.max_age_days)
+    return Rule(quality=criteria.min_quality, max_age_days=criteria.max_age_days)
 
 
 def matches(offer: Offer, only: PointFilter) -> bool:
@@ -182,21 +209,6 @@ def matches(offer: Offer, only: PointFilter) -> bool:
         and (only.success is None or offer.success == only.success)
         and (only.rl_ready is None or offer.rl_ready == only.rl_ready)
     )
-
-
-def pick(candidates: Sequence[Offer], criteria: ExportCriteria) -> tuple[Offer, ...]:
-    """The stratified choice. Failures have their natural share, but take no place that the least number needs."""
-    good = [offer for offer in candidates if offer.success]
-    failed = [offer for offer in candidates if not offer.success]
-    size = min(criteria.max_points, len(candidates))
-    seats = apportioned({"good": len(good), "failed": len(failed)}, seats=size).get("good", 0)
-    seats = max(seats, min(criteria.min_points, len(good)))
-    chosen = [
-        offer
-        for some, count in ((good, seats), (failed, size - seats))
-        for offer in stratified(some, size=count, recent_first=criteria.prefer_recent, mix=criteria.complexity_mix)
-    ]
-    return tuple(in_order(chosen, recent_first=criteria.prefer_recent))
 
 
 def split_tasks(
@@ -232,13 +244,14 @@ def split_tasks(
     return {task: name_of(task) for task in tasks}
 
 
-def lacking(offers: Sequence[Offer], criteria: ExportCriteria, *, configured: Sequence[str]) -> Iterator[str]:
+def lacking(choice: ExportChoice, criteria: ExportCriteria, *, configured: Sequence[str]) -> Iterator[str]:
     """What an export still lacks, a sentence with its numbers each."""
-    of_quality = sum(offer.success for offer in offers)
+    offers, rule = choice.offers, rule_of(criteria)
+    of_quality = sum(rule.counts(offer) for offer in offers)
     if of_quality < criteria.min_points:
         yield (
             f"{of_quality:,} of {criteria.min_points:,} new points with quality ≥ {criteria.min_quality} "
-            f"of the last {criteria.max_age_days} days for {criteria.phase}"
+            f"of the last {criteria.max_age_days} days for {criteria.phase}{left_out(choice)}"
         )
     types = {offer.task_type for offer in offers}
     if len(types) < criteria.min_task_types:
@@ -247,6 +260,25 @@ def lacking(offers: Sequence[Offer], criteria: ExportCriteria, *, configured: Se
     agents = {offer.agent_id for offer in offers}
     if len(agents) < criteria.min_agents:
         yield f"{len(agents)} of {criteria.min_agents} agents for {criteria.phase}"
+
+
+def left_out(choice: ExportChoice) -> str:
+    """How many points were left out and why, to follow a sentence; empty where none was."""
+    counted = {
+        "for which the complexity mix has no place": choice.no_place,
+        "near-duplicates": choice.near_duplicates,
+        "without a conversation to learn from": choice.unusable,
+    }
+    reasons = ", ".join(f"{number:,} {why}" for why, number in counted.items() if number)
+    return f"; left out are {reasons}" if reasons else ""
+
+
+def nothing_to_train_on(splits: Mapping[str, SplitName]) -> Iterator[str]:
+    """The same, where no task of an export is in its train split. ``splits`` are by source task."""
+    if splits and "train" not in splits.values():
+        counts = Counter(splits.values())
+        told = " and ".join(f"{counts[split]:,} for {split}" for split in SPLITS if counts[split])
+        yield f"no task to train on: of its {len(splits):,} tasks {told}"
 
 
 def distribution(offers: Sequence[Offer], splits: Mapping[str, SplitName] | None) -> dict[str, dict[str, int]]:

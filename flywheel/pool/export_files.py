@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from flywheel.pool.batch_copies import copied_points
 from flywheel.pool.batches import Batch, check_kept, find_batch
 from flywheel.pool.conversations import chat_message, chat_tool, parted
 from flywheel.pool.export_choice import SPLITS, SplitName
+from flywheel.pool.exports import MadeExport
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, arrow_schema, row_of
 from flywheel.pool.schemas import POINT_COLUMNS
@@ -38,7 +40,9 @@ TYPES = {
 """Of the columns of TRL's form; those of JSON are lists, whose items differ from row to row."""
 
 
-def write_export(pool: BenchmarkPool, batch_id: str, folder: Path, form: Format) -> Path:
+def write_export(
+    pool: BenchmarkPool, batch_id: str, folder: Path, form: Format, *, made: MadeExport | None = None
+) -> Path:
     """Write an export into a new folder.
 
     Args:
@@ -47,6 +51,7 @@ def write_export(pool: BenchmarkPool, batch_id: str, folder: Path, form: Format)
         folder: must not exist, or be empty.
         form: ``trl``: conversational JSONL for TRL's trainers. ``parquet``: a row a point with its payload, zstd.
             ``jsonl``: the points' wire JSON.
+        made: the export, if it was made just now: its points need not be read again.
 
     Raises:
         PoolError: there is no such export, it gave its points back, its copy was changed, or the folder is in use.
@@ -55,7 +60,8 @@ def write_export(pool: BenchmarkPool, batch_id: str, folder: Path, form: Format)
     if "phase" not in batch.criteria:
         raise PoolError(f"{batch_id} is a training batch; only exports are written")
     check_kept(batch)
-    rows = copied_points(pool, batch_id, digest=batch.digest)
+    known = made.rows if made is not None and made.batch.digest == batch.digest else None
+    rows = known or copied_points(pool, batch_id, digest=batch.digest)
     by_split = {split: [row for row in rows if row["split"] == split] for split in SPLITS}
     with complete(folder) as unfinished:
         names = {split: write_split(pool, unfinished, split, some, form) for split, some in by_split.items() if some}
@@ -67,13 +73,20 @@ def write_export(pool: BenchmarkPool, batch_id: str, folder: Path, form: Format)
 
 
 def check_unused(folder: Path) -> None:
-    """Hold a folder against what an export may be written to.
+    """Hold a folder against what an export may be written to; the folder that it is to be in is made.
 
     Raises:
-        PoolError: there is something in it.
+        PoolError: there is something in it, or it cannot be made.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PoolError(f"{folder} is in use; name a folder that does not exist")
+    parent = folder.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=parent, prefix=f".{folder.name}."):
+            pass
+    except OSError as error:
+        raise PoolError(f"{folder} cannot be made: {error}; name another folder") from error
 
 
 @contextmanager

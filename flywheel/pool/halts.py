@@ -1,8 +1,8 @@
 """Halts: something personal was found in a day's anonymized points, and the pool waits for a person (SPEC section 11).
 
-While a halt is open no segment is indexed, no day runs by itself and no batch is made. Collectors go on writing their
-segments, which wait; retention goes on. Running the day again by hand tries mended detectors and lifts nothing: only a
-person does, and what was lifted stays in the ledger.
+While a halt is open no segment is indexed, no day runs by itself, and no batch or export is made. Collectors go on
+writing their segments, which wait; retention goes on. Running the day again by hand tries mended detectors and lifts
+nothing: only a person does, and what was lifted stays in the ledger.
 """
 
 from collections.abc import Sequence

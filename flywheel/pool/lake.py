@@ -44,6 +44,7 @@ class Lake:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self.storage_options = storage_options(self.url)
+        self._kept: tuple[str, int, DeltaTable] | None = None
 
     def table_url(self, table: str) -> str:
         """Folder or URL of a table."""
@@ -297,7 +298,7 @@ class Lake:
         return self.opened(table).version() if self.exists(table) else -1
 
     def opened(self, table: str, version: int | None = None) -> "DeltaTable":
-        """A table that is there, as it is or was in a version.
+        """A table that is there, as it is or was in a version. The version that was last asked for is kept open.
 
         Raises:
             PoolError: it cannot be read.
@@ -305,10 +306,15 @@ class Lake:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
+        if self._kept is not None and version is not None and self._kept[:2] == (table, version):
+            return self._kept[2]
         try:
-            return DeltaTable(self.table_url(table), version=version, storage_options=self.storage_options)
+            delta = DeltaTable(self.table_url(table), version=version, storage_options=self.storage_options)
         except (DeltaError, OSError) as error:
             raise self._unreadable(table, error) from error
+        if version is not None:
+            self._kept = (table, version, delta)
+        return delta
 
     def _files(self, table: str) -> "PyFileSystem":
         from deltalake.fs import DeltaStorageHandler

@@ -30,27 +30,35 @@ _EMPTY = np.uint32(0xFFFFFFFF)
 _SPACE, _SYMBOL, _LETTER = 0, 1, 2
 
 
-def near_duplicates(table: Signatures) -> set[int]:
-    """Rows to leave out so that no two that stay are near-duplicates. Of two the earlier stays; equal rows are one."""
-    first_of: dict[bytes, int] = {}
-    for row, signature in enumerate(table):
-        first_of.setdefault(signature.tobytes(), row)
+def near_duplicates(table: Signatures, groups: Hashes | None = None) -> set[int]:
+    """Rows to leave out so that no two that stay are near-duplicates. Of two the earlier stays; equal rows are one.
+
+    With ``groups``, a number per row, only rows of one group are compared.
+    """
+    of = np.zeros(len(table), dtype=np.uint64) if groups is None else groups
+    first_of: dict[tuple[int, bytes], int] = {}
+    for row, (group, signature) in enumerate(zip(of.tolist(), table, strict=True)):
+        first_of.setdefault((group, signature.tobytes()), row)
     distinct = np.array(list(first_of.values()), dtype=np.int64)
     left_out = set(range(len(table))) - set(first_of.values())
-    for earlier, later in near_pairs(table[distinct]):
+    for earlier, later in near_pairs(table[distinct], of[distinct]):
         if int(distinct[earlier]) not in left_out:
             left_out.add(int(distinct[later]))
     return left_out
 
 
-def near_pairs(table: Signatures) -> list[tuple[int, int]]:
-    """Pairs of rows whose estimated similarity reaches the threshold: the earlier row first, by the later one."""
+def near_pairs(table: Signatures, groups: Hashes) -> list[tuple[int, int]]:
+    """Pairs of rows of one group whose estimated similarity reaches the threshold: the earlier row first, by the later
+    one.
+    """
     rows = len(table)
-    codes = [later * rows + earlier for earlier, later in map(bucket_pairs, band_keys(table).T)]
+    keys = mixed(band_keys(table) ^ mixed(groups)[:, np.newaxis])
+    codes = [later * rows + earlier for earlier, later in map(bucket_pairs, keys.T)]
     near: list[tuple[int, int]] = []
     for some in np.array_split(np.unique(np.concatenate(codes)), 1 + sum(map(len, codes)) * BINS // CHUNK):
         later, earlier = np.divmod(some, max(rows, 1))
         alike = (table[earlier] == table[later]).mean(axis=1) >= SIMILARITY
+        alike &= groups[earlier] == groups[later]
         near += zip(earlier[alike].tolist(), later[alike].tolist(), strict=True)
     return near
 

@@ -1,20 +1,20 @@
 """Which points go into a batch: pure choice over what the pool offers.
 
 SFT takes first: successful points of high quality, one a task. GRPO takes other tasks, so that it starts from a model
-that has not seen them, and takes failures too: what always succeeds teaches nothing. Within each phase the choice is
+that has not seen them, and adds failures: what always succeeds teaches nothing. Within each phase the choice is
 stratified by task type and complexity, and the most recent points of a stratum come first. Exports choose with the same
-functions (``flywheel.pool.export_choice``).
+functions and rules (``flywheel.pool.export_choice``).
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from operator import attrgetter
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 
-from flywheel.settings import BatchSettings
+from flywheel.settings import BatchSettings, Phase
 
 Name = TypeVar("Name", str, tuple[str, str])
 
@@ -37,11 +37,52 @@ class Offer(Struct, frozen=True, gc=False):
     rl_ready: bool = True
 
 
+class Rule(Struct, frozen=True, kw_only=True):
+    """Which points a phase takes, and which of them its least number counts: a row of the table in SPEC section 6.
+
+    Attributes:
+        quality: least overall score, 0–1.
+        max_age_days: oldest points.
+        failures: ``none`` is taken; all are ``added``, whatever their score, and the least number counts the rest; or
+            they are ``counted`` as successes are, and held against the same quality.
+    """
+
+    quality: float
+    max_age_days: int
+    failures: Literal["none", "added", "counted"] = "none"
+
+    def counts(self, offer: Offer) -> bool:
+        """Whether a point is of quality, so that the least number counts it."""
+        return offer.overall_score >= self.quality and (offer.success or self.failures == "counted")
+
+    def takes(self, offer: Offer) -> bool:
+        """Whether a point is taken at all."""
+        return self.counts(offer) or (self.failures == "added" and not offer.success)
+
+
 class Choice(Struct, frozen=True, kw_only=True):
     """The points of each phase, in order."""
 
     sft: tuple[Offer, ...]
     grpo: tuple[Offer, ...]
+
+
+def rules_of(criteria: BatchSettings) -> dict[Phase, Rule]:
+    """The rules of a training batch."""
+    sft, grpo = criteria.sft, criteria.grpo
+    return {
+        "sft": Rule(
+            quality=sft.quality,
+            max_age_days=sft.max_age_days,
+            failures="counted" if criteria.sft_from_failures else "none",
+        ),
+        "grpo": with_failures(quality=grpo.quality, max_age_days=grpo.max_age_days),
+    }
+
+
+def with_failures(*, quality: float, max_age_days: int) -> Rule:
+    """The rule that adds failures. Where it asks for no quality it counts them, too: every point holds it."""
+    return Rule(quality=quality, max_age_days=max_age_days, failures="added" if quality else "counted")
 
 
 def choose(offers: Iterable[Offer], *, criteria: BatchSettings, marked: dict[str, set[str]], now: datetime) -> Choice:
@@ -53,20 +94,23 @@ def choose(offers: Iterable[Offer], *, criteria: BatchSettings, marked: dict[str
         marked: per phase the ids of points that an earlier batch used.
         now: ages are counted from here.
     """
-    known = list(offers)
-    for_sft = [
-        offer
-        for offer in fresh(known, criteria.sft.max_age_days, marked=marked.get("sft", set()), now=now)
-        if offer.overall_score >= criteria.sft.quality and (offer.success or criteria.sft_from_failures)
-    ]
-    sft = stratified(one_a_task(for_sft), size=criteria.max_sft_points)
+    known, rules = list(offers), rules_of(criteria)
+    for_sft = one_a_task(eligible(known, rules["sft"], marked=marked.get("sft", set()), now=now))
+    sft = pick(for_sft, rules["sft"], least=criteria.sft.points, most=criteria.max_sft_points)
     taken = {offer.source_task for offer in sft}
-    for_grpo = [
+    others = [offer for offer in known if offer.source_task not in taken]
+    for_grpo = one_a_task(eligible(others, rules["grpo"], marked=marked.get("grpo", set()), now=now))
+    grpo = pick(for_grpo, rules["grpo"], least=criteria.grpo.points, most=criteria.max_grpo_points)
+    return Choice(sft=sft, grpo=grpo)
+
+
+def eligible(offers: Iterable[Offer], rule: Rule, *, marked: set[str], now: datetime) -> list[Offer]:
+    """Points that a phase can learn from: young, not used before, with an answer, of quality or failures as asked."""
+    return [
         offer
-        for offer in fresh(known, criteria.grpo.max_age_days, marked=marked.get("grpo", set()), now=now)
-        if offer.source_task not in taken and (offer.overall_score >= criteria.grpo.quality or not offer.success)
+        for offer in fresh(offers, rule.max_age_days, marked=marked, now=now)
+        if offer.rl_ready and rule.takes(offer)
     ]
-    return Choice(sft=sft, grpo=stratified(one_a_task(for_grpo), size=criteria.max_grpo_points))
 
 
 def fresh(offers: Iterable[Offer], max_age_days: int, *, marked: set[str], now: datetime) -> list[Offer]:
@@ -81,6 +125,29 @@ def one_a_task(offers: Iterable[Offer]) -> list[Offer]:
     for offer in sorted(offers, key=lambda offer: (offer.overall_score, offer.timestamp, offer.id)):
         best[offer.source_task] = offer
     return list(best.values())
+
+
+def pick(
+    candidates: Sequence[Offer],
+    rule: Rule,
+    *,
+    least: int,
+    most: int,
+    recent_first: bool = True,
+    mix: Mapping[str, float] | None = None,
+) -> tuple[Offer, ...]:
+    """The stratified choice. Failures have their natural share, but take no place that the least number needs."""
+    good = [offer for offer in candidates if rule.counts(offer)]
+    failed = [offer for offer in candidates if not rule.counts(offer)]
+    size = min(most, len(candidates))
+    seats = apportioned({"good": len(good), "failed": len(failed)}, seats=size).get("good", 0)
+    seats = max(seats, min(least, len(good), size))
+    chosen = [
+        offer
+        for some, count in ((good, seats), (failed, size - seats))
+        for offer in stratified(some, size=count, recent_first=recent_first, mix=mix)
+    ]
+    return tuple(in_order(chosen, recent_first=recent_first))
 
 
 def stratified(
@@ -134,7 +201,9 @@ def first_of_strata(
 
 
 def kept_shares(sizes: Mapping[str, int], mix: Mapping[str, float], *, seats: int) -> dict[str, int]:
-    """Seats that keep the shares: as many as the scarcest name allows."""
+    """Seats that keep the shares: as many as the scarcest name allows, none where a name has nothing."""
+    if not all(sizes[name] for name in mix):
+        seats = 0
     given = apportioned(mix, seats=seats)
     while seats and any(given[name] > sizes[name] for name in given):
         seats = min(seats - 1, *(int((sizes[name] + 1) / mix[name]) for name in given if given[name] > sizes[name]))

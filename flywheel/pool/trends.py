@@ -6,12 +6,12 @@ from datetime import date, datetime, timedelta
 
 from msgspec import Struct
 
-from flywheel.pool.batches import PHASES, missing, offered_now, readiness_of
 from flywheel.pool.gates import GATES, WARNING_GATES
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import RawDay
+from flywheel.pool.readiness import PHASES, missing, offered_now, phase_readiness, readiness_of
 from flywheel.pool.schemas import COLD, WARM
-from flywheel.pool.selection import choose
+from flywheel.pool.selection import choose, rules_of
 from flywheel.pool.tiers import Tier
 from flywheel.pool.validation import ValidationReport
 
@@ -189,6 +189,7 @@ def batch_outlook(pool: BenchmarkPool, *, now: datetime) -> Outlook:
         DatabaseError: PostgreSQL cannot be used.
     """
     criteria = pool.settings.batch
+    rules = rules_of(criteria)
     start = now - timedelta(days=RATE_DAYS)
     with pool.transaction() as connection:
         offers, marked = offered_now(pool, connection, now=now)
@@ -200,8 +201,8 @@ def batch_outlook(pool: BenchmarkPool, *, now: datetime) -> Outlook:
     phases = tuple(
         phase_outlook(
             phase,
-            points=len(getattr(choice, phase)),
-            before=len(getattr(without, phase)),
+            points=phase_readiness(getattr(choice, phase), rules[phase]).points,
+            before=phase_readiness(getattr(without, phase), rules[phase]).points,
             needed=getattr(criteria, phase).points,
         )
         for phase in PHASES

@@ -17,7 +17,7 @@ class OpenBatch(Struct, frozen=True, kw_only=True):
     """A batch without a verdict, with the states of its training runs, oldest first.
 
     ``released`` says whether it gave its points back; None where it was never made, so it holds none.
-    ``last`` says that no batch after it got a verdict.
+    ``last`` says that no batch that was made after it got a verdict.
     """
 
     id: str

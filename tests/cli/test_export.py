@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from flywheel.pool.access.audit import list_audit
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.settings import Settings
 from tests.cli.conftest import Invoke
@@ -58,7 +59,29 @@ def test_what_is_missing_is_an_error(flywheel: Invoke, filled: None) -> None:
 def test_a_folder_in_use_is_refused_before_any_point_is_marked(flywheel: Invoke, filled: None, tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine")
     assert flywheel("pool", "export", *ASK, "--output", str(tmp_path)).exit_code == 1
+    inside_a_file = str(tmp_path / "notes" / "x")
+    refused = flywheel("pool", "export", *ASK, "--output", inside_a_file)
+    assert (refused.exit_code, "cannot be made" in refused.stderr) == (1, True)
     assert json.loads(flywheel("pool", "batches", "--json").output) == []
+
+
+def test_who_cannot_write_an_export_is_told_how_to_write_it_again(
+    flywheel: Invoke, filled: None, tmp_path: Path, home: Path
+) -> None:
+    assert flywheel("pool", "export", *ASK, "--id", "e1").exit_code == 0
+    for file in (home / "lake").glob("*/batch_id=e1/*.parquet"):
+        file.unlink()
+    result = flywheel("pool", "export", "--batch", "e1", "--output", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert "flywheel pool export --batch e1 --format trl --output DIR" in result.stderr
+
+
+def test_exports_and_releases_are_audited(flywheel: Invoke, filled: None, home: Path, database_url: str) -> None:
+    flywheel("pool", "export", *ASK, "--id", "e1")
+    flywheel("pool", "release", "e1", "--because", "a test")
+    with BenchmarkPool.open(Settings.load(profile="smoke", home=home, database_url=database_url)) as pool:
+        entries = [(entry.action, entry.asked["batch"], entry.rows) for entry in list_audit(pool)]
+    assert entries == [("batch.release", "e1", 12), ("export.make", "e1", 12)]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +90,7 @@ def test_a_folder_in_use_is_refused_before_any_point_is_marked(flywheel: Invoke,
         (),
         ("--phase", "sft", "--batch", "e1"),
         ("--batch", "e1"),
+        ("--batch", "e1", "--output", "x", "--dry-run"),
         ("--phase", "sft", "--complexity-mix", "complex"),
         ("--phase", "play"),
     ],

@@ -5,29 +5,24 @@ from pathlib import Path
 import pytest
 
 from flywheel.errors import PoolError
-from flywheel.pool.batches import (
-    PhaseReadiness,
-    Readiness,
-    batch_members,
-    batch_overlap,
-    export_batch,
-    list_batches,
-    make_batch,
-    missing,
-    readiness,
-)
+from flywheel.pool.batches import batch_members, batch_overlap, export_batch, list_batches, make_batch
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.readiness import PhaseReadiness, Readiness, lacking_now, missing, readiness
 from flywheel.pool.rows import arrow_schema
 from flywheel.pool.schemas import BATCH_COLUMNS, BATCHES
+from flywheel.pool.splits import leaked_tasks
 from flywheel.pool.tiers import place_warm
 from flywheel.records import decode_point
 from flywheel.settings import BatchSettings, PhaseThreshold, Settings
+from flywheel.tasks.catalog import load_source
+from flywheel.tasks.source import Split
 from tests.pool.filling import DAY, LATER, fill, some_tasks
-from tests.pool.logs import NOON
+from tests.pool.logs import NOON, task_logs
 
+ROW = PhaseThreshold(points=4, quality=0.5, max_age_days=90, task_types=1)
 CRITERIA = BatchSettings(
     sft=PhaseThreshold(points=6, quality=0.8, max_age_days=90, task_types=2),
-    grpo=PhaseThreshold(points=4, quality=0.5, max_age_days=90, task_types=1),
+    grpo=ROW,
     max_sft_points=6,
     max_grpo_points=5,
 )
@@ -42,7 +37,7 @@ def test_what_is_missing_is_said_in_numbers(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(4), check=False)
     assert missing(readiness(pool, now=LATER), CRITERIA) == (
         "3 of 6 new points with quality ≥ 0.8 for SFT",
-        "1 of 4 new points with quality ≥ 0.5 for GRPO",
+        "0 of 4 new points with quality ≥ 0.5 for GRPO",
         "the privacy check of 1 days with points has not run",
     )
     with pytest.raises(PoolError, match="batch b1 cannot be made yet: 3 of 6 new points"):
@@ -132,3 +127,55 @@ def test_a_failed_read_is_not_taken_for_an_empty_pool(pool: BenchmarkPool) -> No
     log.write_text("damaged")
     with pytest.raises(PoolError, match=r"data_points at .* cannot be read"):
         readiness(pool, now=LATER)
+
+
+def test_failures_come_on_top_of_what_grpo_counts(pool: BenchmarkPool) -> None:
+    fill(pool, "a", some_tasks(12))
+    assert readiness(pool, now=LATER).grpo.points == 3
+    anything = CRITERIA.model_copy(update={"grpo": ROW.model_copy(update={"quality": 0.0})})
+    counting = BenchmarkPool(pool.engine, pool.lake, pool.settings.model_copy(update={"batch": anything}))
+    assert readiness(counting, now=LATER).grpo.points == 5
+
+
+def test_what_the_benchmark_keeps_from_training_and_what_it_does_not_know_is_not_trained_on(
+    pool: BenchmarkPool,
+) -> None:
+    source = load_source(pool.settings)
+    kept = [
+        next(task.id for task in source.tasks() if task.split is split) for split in (Split.HELDOUT, Split.VALIDATION)
+    ]
+    own = next(task.id for task in source.tasks() if task.split is Split.TRAIN)
+    logs = some_tasks(20)
+    for task in (*kept, own, f"{source.name}:no_such_task"):
+        logs += task_logs(task, at=NOON + timedelta(hours=1), source=task)
+    fill(pool, "a", logs)
+    make_batch(pool, "b1", now=LATER)
+    trained = {member.source_task for member in batch_members(pool, "b1")}
+    assert {task for task in trained if task.startswith(f"{source.name}:")} == {own}
+    assert leaked_tasks(pool, "b1") == ()
+    with pool.transaction() as connection:
+        connection.execute("UPDATE batch_points SET source_task = %s WHERE source_task = %s", (kept[0], own))
+    assert leaked_tasks(pool, "b1") == (kept[0],)
+
+
+def test_points_that_cannot_be_trained_on_give_way_to_others(pool: BenchmarkPool) -> None:
+    asked, answered = {"role": "user", "content": "and then?"}, {"role": "assistant", "content": "done"}
+    broken = {"role": "assistant", "toolCalls": [{"name": "f", "arguments": "{"}]}
+    logs = some_tasks(20) + task_logs("mute", at=NOON + timedelta(hours=1), messages=[asked])
+    for name, messages in {"open": [asked, answered, asked], "broken": [asked, broken]}.items():
+        logs += task_logs(name, at=NOON + timedelta(hours=1), messages=messages)
+    fill(pool, "a", logs)
+    batch = make_batch(pool, "b1", now=LATER)
+    trained = {member.source_task for member in batch_members(pool, "b1")}
+    assert not trained & {"bench:mute", "bench:open", "bench:broken"}
+    assert (batch.points, batch.left_out) == ({"sft": 6, "grpo": 5}, {"unusable": 2})
+
+
+def test_no_run_starts_for_points_that_only_seem_to_be_enough(pool: BenchmarkPool) -> None:
+    logs = some_tasks(14)
+    for log in logs:
+        if log["taskId"] == "t1" and "messages" in log:
+            log["messages"] = [*log["messages"], {"role": "user", "content": "and then?"}]
+    fill(pool, "a", logs)
+    assert missing(readiness(pool, now=LATER), CRITERIA) == ()
+    assert lacking_now(pool, now=LATER) == ("3 of 4 new points with quality ≥ 0.5 for GRPO",)

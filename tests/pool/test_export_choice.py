@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flywheel.errors import PoolError
+from flywheel.pool.contents import Judgement
 from flywheel.pool.export_choice import (
     SPLITS,
+    ExportChoice,
     ExportCriteria,
-    Judgement,
     choose_export,
     criteria_for,
     lacking,
-    pick,
     split_tasks,
 )
 from flywheel.pool.filters import PointFilter
@@ -118,6 +118,8 @@ def test_every_phase_takes_only_young_points_of_quality(phase: Phase, known: lis
         ({"include_failures": True}, "SFT learns from successes only"),
         ({"heldout_fraction": 0.6, "validation_fraction": 0.4}, "no share for training"),
         ({"complexity_mix": {"complex": 0.3}}, "sum to 1, not 0.3"),
+        ({"complexity_mix": {"complex": float("nan")}}, "sum to 1, not nan"),
+        ({"heldout_fraction": float("nan")}, "no share for training"),
         ({"complexity_mix": {"hard": 1.0}}, "complexity hard is none of"),
         ({"min_quality": 80}, "quality 80 is not within"),
         ({"only": PointFilter(since=NOW, until=NOW)}, "a time from"),
@@ -157,7 +159,7 @@ def test_failures_come_on_top_and_do_not_count_for_the_threshold() -> None:
     asked = criteria(include_failures=True, min_points=5)
     taken = chosen(known, asked)
     assert len(taken) == 10
-    assert list(lacking(taken, asked, configured=TYPES)) == [
+    assert list(lacking(ExportChoice(offers=tuple(taken)), asked, configured=TYPES)) == [
         "4 of 5 new points with quality ≥ 0.7 of the last 90 days for grpo"
     ]
     assert len(chosen(known, criteria())) == 4
@@ -178,6 +180,17 @@ def test_a_mix_is_kept_though_fewer_points_fit_it() -> None:
     taken = chosen(known, criteria(complexity_mix={"trivial": 0.7, "complex": 0.3}, max_points=20))
     levels = [point.complexity for point in taken]
     assert (levels.count("trivial"), levels.count("complex")) == (8, 3)
+
+
+def test_a_mix_of_which_a_share_is_missing_takes_nothing_and_says_so() -> None:
+    known = [offer(n, complexity="trivial") for n in range(5)]
+    asked = criteria(complexity_mix={"trivial": 0.7, "complex": 0.3}, min_task_types=0)
+    found = choose_export(known, asked, marked=set(), now=NOW)
+    assert found.offers == ()
+    assert next(lacking(found, asked, configured=TYPES)) == (
+        "0 of 1 new points with quality ≥ 0.7 of the last 90 days for grpo; "
+        "left out are 5 for which the complexity mix has no place"
+    )
 
 
 @given(offers, st.floats(0.05, 0.95))
@@ -222,6 +235,19 @@ def test_what_content_forbids_is_replaced_by_the_next_and_counted() -> None:
     found = choose_export(known, criteria(max_points=3), marked=set(), now=NOW, judge=judge)
     assert [point.id for point in found.offers] == ["p00001", "p00002", "p00004"]
     assert (found.unusable, found.near_duplicates) == (1, 1)
+
+
+def test_a_reserve_is_judged_at_once_and_takes_the_place_of_what_gives_way() -> None:
+    known = [offer(n, task_type="design", complexity="standard") for n in range(100)]
+    rounds: list[int] = []
+
+    def judge(points: Any) -> Judgement:
+        rounds.append(len(points))
+        return Judgement(near_duplicates=frozenset({"p00000", "p00001"}) & {point.id for point in points})
+
+    found = choose_export(known, criteria(max_points=64), marked=set(), now=NOW, judge=judge)
+    assert rounds == [67]
+    assert [point.id for point in found.offers] == [f"p{n:05}" for n in range(2, 66)]
 
 
 def test_the_best_of_the_most_recent_is_judged_first() -> None:
@@ -276,7 +302,7 @@ def test_a_benchmark_s_own_split_is_kept() -> None:
 def test_what_is_missing_is_said_in_numbers() -> None:
     asked = criteria(min_points=5, min_task_types=3, min_agents=2, phase="curriculum")
     taken = [offer(0, agent_id="a"), offer(3, agent_id="a")]
-    assert list(lacking(taken, asked, configured=TYPES)) == [
+    assert list(lacking(ExportChoice(offers=tuple(taken)), asked, configured=TYPES)) == [
         "2 of 5 new points with quality ≥ 0.7 of the last 90 days for curriculum",
         "1 of 3 task types for curriculum: no design, planning",
         "1 of 2 agents for curriculum",
@@ -285,4 +311,4 @@ def test_what_is_missing_is_said_in_numbers() -> None:
 
 @given(offers)
 def test_no_more_is_chosen_than_asked_for(known: list[Offer]) -> None:
-    assert len(pick(known, criteria(max_points=7, include_failures=True))) <= 7
+    assert len(chosen(known, criteria(max_points=7, include_failures=True))) <= 7

@@ -12,7 +12,7 @@ from flywheel.pool import export_files
 from flywheel.pool.batches import batch_members, make_batch
 from flywheel.pool.export_choice import criteria_for
 from flywheel.pool.export_files import Format, write_export
-from flywheel.pool.exports import export_points
+from flywheel.pool.exports import export_points, make_export
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.releases import release_batch
 from flywheel.pool.rows import arrow_schema
@@ -203,3 +203,17 @@ def test_parquet_is_a_dataset_too(pool: BenchmarkPool, tmp_path: Path) -> None:
     folder = write_export(pool, "sft", tmp_path / "out", "parquet")
     loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
     assert sum(map(len, loaded.values())) == 20
+
+
+@pytest.mark.parametrize("form", ["trl", "parquet", "jsonl"])
+def test_what_is_written_at_once_is_what_is_written_again(pool: BenchmarkPool, tmp_path: Path, form: Format) -> None:
+    release_batch(pool, "grpo", because="a test", now=LATER)
+    criteria = criteria_for(pool.settings, "grpo", min_points=3, min_task_types=1, min_agents=1)
+    made = make_export(pool, criteria, export_id="again", now=LATER)
+    assert made.rows is not None
+    folders = [
+        write_export(pool, "again", tmp_path / "at-once", form, made=made),
+        write_export(pool, "again", tmp_path / "read", form),
+    ]
+    first, second = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
+    assert first == second

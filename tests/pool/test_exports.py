@@ -9,15 +9,16 @@ import pytest
 from flywheel.errors import PoolError
 from flywheel.pool.batches import batch_members, list_batches, make_batch
 from flywheel.pool.export_choice import ExportCriteria, criteria_for
-from flywheel.pool.exports import export_points, leaked_tasks, preview_export
+from flywheel.pool.exports import export_points, preview_export
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.releases import release_batch
 from flywheel.pool.schemas import WARM
+from flywheel.pool.splits import leaked_tasks
 from flywheel.settings import BatchSettings, Phase, PhaseThreshold, Settings
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.source import Split
-from tests.pool.filling import LATER, fill, some_tasks
+from tests.pool.filling import DAY, LATER, fill, some_tasks
 from tests.pool.logs import NOON, task_logs
 
 ROW = PhaseThreshold(points=6, quality=0.8, max_age_days=90, task_types=2)
@@ -65,8 +66,20 @@ def test_an_export_is_described_whole(pool: BenchmarkPool, phase: Phase) -> None
 
 def test_points_that_did_not_pass_the_privacy_check_are_not_exported(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16), check=False)
-    with pytest.raises(PoolError, match="the privacy check of 1 of its days has not run"):
+    with pytest.raises(PoolError, match="the privacy check of 1 days with points has not run"):
         export_points(pool, asked(pool), export_id="e1", now=LATER)
+
+
+def test_a_halted_pool_exports_nothing_new_but_an_export_stays_as_it_is(pool: BenchmarkPool) -> None:
+    fill(pool, "a", some_tasks(16))
+    first = export_points(pool, asked(pool), export_id="e1", now=LATER)
+    with pool.transaction() as connection:
+        connection.execute("INSERT INTO halts (day, reason, opened_at) VALUES (%s, 'a phone number', %s)", (DAY, LATER))
+    plan = preview_export(pool, asked(pool, "grpo"), now=LATER)
+    assert plan.lacking[0].startswith("the pool is halted by 2026-03-02")
+    with pytest.raises(PoolError, match="e2 cannot be made yet: the pool is halted"):
+        export_points(pool, asked(pool, "grpo"), export_id="e2", now=LATER)
+    assert export_points(pool, asked(pool), export_id="e1", now=LATER) == first
 
 
 def test_a_dry_run_marks_nothing_and_tells_the_digest(pool: BenchmarkPool) -> None:
@@ -155,8 +168,27 @@ def test_near_duplicates_are_left_out_and_counted(pool: BenchmarkPool) -> None:
     assert "bench:copy2" in {member.source_task for member in batch_members(pool, "e1")}
 
 
+def test_reinforcement_learning_keeps_the_different_answers_to_one_prompt(pool: BenchmarkPool) -> None:
+    asked_for = {"role": "user", "content": " ".join(f"word{number}" for number in range(60))}
+    logs = some_tasks(16)
+    for name, answer, worked in (
+        ("right", "the first way", True),
+        ("same", "the first way", True),
+        ("other", "another way of it", True),
+        ("wrong", "the first way", False),
+    ):
+        said = [asked_for, {"role": "assistant", "content": answer}]
+        score: dict[str, Any] = {} if worked else {"success": False, "overallScore": 0.3}
+        logs += task_logs(name, at=NOON + timedelta(hours=1), source="bench:one", messages=said, **score)
+    fill(pool, "a", logs)
+    batch = export_points(pool, asked(pool, "grpo", include_failures=True, max_points=30), export_id="e1", now=LATER)
+    assert sum(member.source_task == "bench:one" for member in batch_members(pool, "e1")) == 3
+    assert batch.left_out["near_duplicates"] == 1
+
+
 def test_points_without_a_conversation_are_left_out_and_counted(pool: BenchmarkPool) -> None:
-    unanswered = [{"role": "user", "content": "and then?"}]
+    asked_again = {"role": "user", "content": "and then?"}
+    unanswered = [asked_again, {"role": "assistant", "content": "done"}, asked_again]
     fill(pool, "a", [*some_tasks(16), *task_logs("mute", messages=unanswered)])
     batch = export_points(pool, asked(pool, max_points=20), export_id="e1", now=LATER)
     assert (batch.size, batch.left_out["unusable"]) == (12, 1)
@@ -172,6 +204,12 @@ def test_a_task_without_a_benchmark_is_split_by_tenant_and_name(pool: BenchmarkP
         tenant, _, task = member.source_task.partition("/")
         assert len(tenant) == 64
         assert task.startswith("own")
+
+
+def test_an_export_without_points_to_train_on_is_refused(pool: BenchmarkPool) -> None:
+    fill(pool, "a", some_tasks(16))
+    plan = preview_export(pool, asked(pool, heldout_fraction=0.999, validation_fraction=0), now=LATER)
+    assert plan.lacking == ("no task to train on: of its 12 tasks 12 for held-out",)
 
 
 def test_every_point_of_a_task_is_in_one_split_and_held_out_tasks_stay_so(pool: BenchmarkPool) -> None:

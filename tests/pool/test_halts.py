@@ -5,10 +5,11 @@ import pytest
 
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.day import anonymize_day
-from flywheel.pool.batches import make_batch, missing, readiness
+from flywheel.pool.batches import make_batch
 from flywheel.pool.halts import halt_on_violations, halted_because, lift, list_halts, open_halts, read_open_halts
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.readiness import missing, readiness
 from flywheel.pool.rows import arrow_schema
 from flywheel.pool.schemas import ANONYMIZED, POINT_COLUMNS
 from flywheel.pool.validation import validate_day

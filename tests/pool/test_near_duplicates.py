@@ -86,3 +86,9 @@ def test_ten_thousand_copies_are_one_text() -> None:
 @pytest.mark.parametrize("texts", [[], [""], ["  ", "\n"]])
 def test_texts_without_words_are_one_text(texts: list[str]) -> None:
     assert len(left_out(texts)) == max(len(texts) - 1, 0)
+
+
+def test_texts_of_different_groups_are_not_compared() -> None:
+    text = " ".join(prose(random.Random(3)))
+    table = signatures_of([text, text, text, f"{text} more", f"{text} more"])
+    assert near_duplicates(table, np.array([1, 2, 1, 2, 3], dtype=np.uint64)) == {2, 3}

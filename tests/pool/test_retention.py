@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from flywheel.errors import PoolError
 from flywheel.pool import retention
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
-from flywheel.pool.batches import readiness
 from flywheel.pool.intake import index_segments
 from flywheel.pool.overview import list_days
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.quarantine import list_quarantine
+from flywheel.pool.readiness import readiness
 from flywheel.pool.retention import enforce_retention, find_expired
 from flywheel.pool.rows import arrow_schema, read_rows
 from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, VALIDATED, WARM

@@ -8,9 +8,10 @@ import pytest
 
 from flywheel.pool.batches import batch_members, list_batches, make_batch
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.releases import release_batch
 from flywheel.settings import Settings
 from resources.benchmark_pool import BenchmarkPoolResource
-from sensors.training_batch_ready import training_batch_ready
+from sensors.training_batch_ready import open_batches, training_batch_ready
 from tests.pool.filling import LATER, fill, some_tasks
 
 
@@ -39,6 +40,12 @@ def pool(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> 
         yield opened
 
 
+def give_up(instance: dg.DagsterInstance, batch: str) -> None:
+    instance.add_dynamic_partitions("training_batches", [batch])
+    for _ in range(3):
+        instance.create_run_for_job(idle, status=dg.DagsterRunStatus.FAILURE, tags={"dagster/partition": batch})
+
+
 def tick(instance: dg.DagsterInstance) -> str:
     """What the sensor says when it starts nothing."""
     context = dg.build_sensor_context(instance=instance)
@@ -50,9 +57,7 @@ def tick(instance: dg.DagsterInstance) -> str:
 def test_a_batch_that_is_given_up_is_released_once_and_the_tick_says_so(
     instance: dg.DagsterInstance, pool: BenchmarkPool
 ) -> None:
-    instance.add_dynamic_partitions("training_batches", ["b1"])
-    for _ in range(3):
-        instance.create_run_for_job(idle, status=dg.DagsterRunStatus.FAILURE, tags={"dagster/partition": "b1"})
+    give_up(instance, "b1")
     points = len(batch_members(pool, "b1"))
     assert tick(instance) == (
         f"batch b1 is given up, its training failed 3 times: its {points} points may be chosen again"
@@ -70,3 +75,26 @@ def test_a_batch_that_failed_twice_keeps_its_points(instance: dg.DagsterInstance
     assert tick(instance) == "batch b1 is being trained"
     (batch,) = list_batches(pool)
     assert batch.released_at is None
+
+
+def test_a_verdict_of_an_older_batch_with_a_later_name_does_not_lift_the_brake(
+    instance: dg.DagsterInstance, pool: BenchmarkPool
+) -> None:
+    with pool.transaction() as connection:
+        for number, batch in enumerate(("my-test", "batch-1", "batch-2")):
+            connection.execute(
+                "INSERT INTO batches SELECT %s, digest, created_at + %s * interval '1 h', first_at, last_at, criteria,"
+                " distribution, quality, now(), 'a test' FROM batches WHERE id = 'b1'",
+                (batch, number + 1),
+            )
+    for batch in ("b1", "batch-1", "batch-2"):
+        give_up(instance, batch)
+    release_batch(pool, "b1", because="a test", now=LATER, force=True)
+    instance.add_dynamic_partitions("training_batches", ["my-test"])
+    instance.report_runless_asset_event(dg.AssetMaterialization("deployment_candidate", partition="my-test"))
+    assert [(batch.id, batch.last) for batch in open_batches(instance, pool)] == [
+        ("b1", False),
+        ("batch-1", True),
+        ("batch-2", True),
+    ]
+    assert tick(instance).startswith("batches batch-1, batch-2 failed 3 times each")
