@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date
+from typing import Any
 
 from msgspec import Struct
+from psycopg import Connection
 
 from flywheel.pool.anonymization.points import AnonymizationJob, Anonymized, anonymize_points
 from flywheel.pool.anonymization.tenants import salt_of
@@ -101,14 +103,22 @@ def find_violations(pool: BenchmarkPool, day: date) -> Violations:
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
-        known = connection.execute("SELECT points FROM days WHERE day = %s", (day,)).fetchone()
+        return enter_violations(pool, connection, day)
+
+
+def enter_violations(pool: BenchmarkPool, connection: Connection[Any], day: date) -> Violations:
+    """The same in the caller's transaction, until whose end nobody anonymizes the day anew.
+
+    So the ledger never says of points what was found in others.
+    """
+    pool.share(connection, f"anonymization:{day}")
+    known = connection.execute("SELECT points FROM days WHERE day = %s", (day,)).fetchone()
     processes = processes_for(pool, points=known[0] if known else 0)
     total = Suspicions()
     for found in mapped(suspicions_of, pool.lake.contents(ANONYMIZED, str(day)), processes=processes):
         total.add(found)
     count = total.by_type.total()
-    with pool.transaction() as connection:
-        connection.execute("UPDATE days SET privacy_violations = %s WHERE day = %s", (count, day))
+    connection.execute("UPDATE days SET privacy_violations = %s WHERE day = %s", (count, day))
     return Violations(
         day=day,
         count=count,
