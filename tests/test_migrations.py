@@ -9,7 +9,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from flywheel.database import connect, downgrade, metadata, upgrade
-from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema, read_rows
@@ -87,6 +87,34 @@ def test_hours_of_an_older_version_are_rolled_up_by_day_with_an_unknown_complexi
     ]
 
 
+def test_a_clean_day_of_an_older_version_counts_as_checked_as_it_was_placed(database_url: str) -> None:
+    downgrade(database_url, "0011_hot_payload")
+    days = [DAY + timedelta(days=number) for number in range(5)]
+    violations = [0, 0, 2, None, 0]
+    placed = {  # tier, revision, rows, digest
+        days[0]: [("warm", 1, 2, "w"), ("cold", 1, 1, "c")],
+        days[1]: [("warm", 1, 0, "w"), ("cold", 1, 1, "c")],
+        days[2]: [("warm", 1, 2, "w")],
+        days[3]: [("warm", 1, 2, "w")],
+        days[4]: [("warm", 0, 2, "w")],
+    }
+    with psycopg.connect(database_url) as connection:
+        for day, found in zip(days, violations, strict=True):
+            connection.execute(
+                "INSERT INTO days (day, revision, changed_at, anonymized_revision, privacy_violations)"
+                " VALUES (%s, 1, %s, 1, %s)",
+                (day, NOON, found),
+            )
+            for tier, revision, rows, digest in placed[day]:
+                connection.execute(
+                    "INSERT INTO tier_days VALUES (%s, %s, %s, %s, %s, %s)", (tier, day, revision, rows, digest, NOON)
+                )
+    upgrade(database_url)
+    with psycopg.connect(database_url) as connection:
+        digests = connection.execute("SELECT verified_digest FROM days ORDER BY day").fetchall()
+    assert digests == [("w",), ("c",), (None,), (None,), (None,)]
+
+
 @pytest.fixture
 def pool(settings: Settings) -> Iterator[BenchmarkPool]:
     with BenchmarkPool.open(settings) as opened:
@@ -111,6 +139,7 @@ def test_partitions_of_an_older_version_are_read_checked_and_placed_beside_new_o
     validate_day(pool, NEXT_DAY, now=NOON + timedelta(days=2))
     assert list(read_rows(pool, VALIDATED, DAY)) == written[VALIDATED]
     assert check_rows(pool, DAY).passed
+    find_violations(pool, DAY)
     for place in (place_hot, place_warm):
         assert place(pool, DAY, now=NOON + timedelta(days=2)).rows == 1
     assert len(list(read_rows(pool, VALIDATED, NEXT_DAY))) == 1

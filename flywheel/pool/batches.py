@@ -21,6 +21,7 @@ from flywheel.pool.offers import read_offers
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Choice, Offer, choose
+from flywheel.pool.tiers import unchecked_days
 from flywheel.settings import BatchSettings, Phase, PhaseThreshold
 
 BATCH_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -40,7 +41,8 @@ class Readiness(Struct, frozen=True, kw_only=True):
     """What is there for a batch. ``clean_fraction`` is of all lines judged.
 
     ``privacy_violations`` counts open ones, ``unverified_days`` days with points that await their privacy check,
-    ``known_task_types`` those that are configured.
+    ``unchecked_days`` days whose points in the warm tier are others than the check looked at, ``known_task_types``
+    those that are configured.
     """
 
     sft: PhaseReadiness
@@ -48,6 +50,7 @@ class Readiness(Struct, frozen=True, kw_only=True):
     clean_fraction: float
     privacy_violations: int
     unverified_days: int
+    unchecked_days: int = 0
     halted: str = ""
     known_task_types: int = 0
 
@@ -104,6 +107,7 @@ def readiness_of(pool: BenchmarkPool, connection: "Connection[Any]", choice: Cho
         clean_fraction=clean / judged if judged else 0.0,
         privacy_violations=violations,
         unverified_days=unverified,
+        unchecked_days=len(unchecked_days(connection)),
         halted=halted_because(read_open_halts(connection)),
         known_task_types=len(pool.settings.task_types),
     )
@@ -131,6 +135,11 @@ def missing(ready: Readiness, criteria: BatchSettings) -> tuple[str, ...]:
         lacking.append(f"{ready.privacy_violations:,} privacy violations are open, none allowed")
     if ready.unverified_days:
         lacking.append(f"the privacy check of {ready.unverified_days:,} days with points has not run")
+    if ready.unchecked_days:
+        lacking.append(
+            f"the warm tier has other points of {ready.unchecked_days:,} days than the privacy check looked at; "
+            "run these days again"
+        )
     return tuple(lacking)
 
 

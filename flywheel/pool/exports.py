@@ -44,6 +44,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Offer
+from flywheel.pool.tiers import unchecked_days
 from flywheel.settings import Phase
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.source import Split
@@ -277,6 +278,9 @@ def unfit_days(pool: BenchmarkPool, connection: "Connection[Any]", offers: Seque
         problems.append(f"{violations:,} privacy violations are open on its days, none allowed")
     if verified < len(days):
         problems.append(f"the privacy check of {len(days) - verified:,} of its days has not run")
+    unchecked = unchecked_days(connection).intersection(days)
+    if unchecked:
+        problems.append(f"the warm tier has other points of {len(unchecked):,} of its days than the check looked at")
     return problems
 
 

@@ -78,6 +78,7 @@ days = Table(
     Column("report", JSONB, comment="the last ValidationReport, whole"),
     Column("points_removed_at", Instant, comment="when retention emptied what the tiers are made from"),
     Column("privacy_violations", BigInteger, comment="found by the last check; null before the first"),
+    Column("verified_digest", Text, comment="of the anonymized points that the last check looked at"),
 )
 
 quarantine = Table(

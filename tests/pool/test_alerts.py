@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from flywheel.pool.alerts import alerts, readings
-from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.halts import halt_on_violations
 from flywheel.pool.health import Alert, Mean
 from flywheel.pool.intake import index_segments
@@ -31,7 +31,8 @@ def fill(pool: BenchmarkPool, count: int, *, at: datetime = NOON, fields: Fields
     day = at.date()
     validate_day(pool, day, now=at + DAY)
     anonymize_day(pool, day)
-    place_hot(pool, day, now=at + DAY)
+    if not find_violations(pool, day).count:
+        place_hot(pool, day, now=at + DAY)
     refresh_statistics(pool, day)
 
 

@@ -36,8 +36,8 @@ def fill(pool: BenchmarkPool, *, agent: str = "agent-a") -> None:
     index_segments(pool, now=LATER)
     validate_day(pool, DAY, now=LATER)
     anonymize_day(pool, DAY)
-    halt_on_violations(pool, DAY, now=LATER)
-    for place in (place_hot, place_warm, aggregate_cold):
+    clean = not halt_on_violations(pool, DAY, now=LATER).count
+    for place in (place_hot, place_warm, aggregate_cold) if clean else ():
         place(pool, DAY, now=LATER)
     refresh_statistics(pool, DAY)
 
