@@ -193,9 +193,10 @@ class HealthSettings(Section):
     min_tasks: int = Field(20, gt=0, description="judged tasks; the failures of fewer are not judged")
     failed_fraction: float = Field(0.1, gt=0, lt=1, description="of the tasks judged; more is too much")
     drop_fraction: float = Field(0.1, gt=0, lt=1, description="relative; quality or adoption falls so far or farther")
-    baseline_days: int = Field(30, gt=0, description="days before the window that tell what is usual")
+    drop_z: float = Field(4.0, gt=0, description="standard errors of a drop that are still chance")
+    baseline_days: int = Field(30, gt=0, description="days of each earlier period that tells what is usual")
     drift_points: int = Field(50, gt=1, description="points of a task type whose mean reward is compared")
-    z: float = Field(3.0, gt=0, description="standard errors that are still chance, of a drop and of drift")
+    z: float = Field(3.0, gt=0, description="standard errors of a drift that are still chance")
 
 
 class RoutingStatisticsSettings(Section):

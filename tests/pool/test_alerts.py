@@ -97,13 +97,31 @@ def test_quality_and_tool_adoption_are_compared_with_the_days_before_the_window(
     assert "tool adoption is 0.500" in active["tool_adoption_drop"].message
 
 
+def test_windows_and_earlier_periods_are_of_the_hours_that_they_say(pool: BenchmarkPool) -> None:
+    ages = {0: 1, 1: 2, 6: 4, 7: 8, 8: 16, 37: 32, 38: 64, 67: 128, 68: 256, 97: 512, 98: 1024}  # days: tasks
+    with pool.transaction() as connection:
+        for age, tasks in ages.items():
+            hour = NOON - timedelta(hours=1) - age * DAY
+            connection.execute(
+                "INSERT INTO agent_statistics VALUES (%s, 'a', 'research', %s, %s, 0, %s, 1, 1, %s, 0, 0)",
+                (hour, hour.date(), tasks, tasks * 0.75, tasks // 2),
+            )
+        read = readings(connection, pool.settings.health, now=NOON)
+    assert [window.mean.tasks for window in read.quality.windows] == [1, 7]
+    assert [window.since for window in read.quality.windows] == [NOON - DAY, NOON - 7 * DAY]
+    # The day that the week begins in is partly in it, and so in no period.
+    assert [earlier.tasks for earlier in read.quality.earlier] == [16 + 32, 64 + 128, 256 + 512]
+    assert read.quality.earlier[0].value == 0.75
+    assert [earlier.total for earlier in read.adoption.earlier] == [24, 96, 384]
+
+
 def test_what_was_counted_by_an_older_version_is_left_out(pool: BenchmarkPool) -> None:
     fill(pool, 60)
     with pool.transaction() as connection:
         connection.execute("UPDATE agent_statistics SET tool_tasks = NULL, reward_sum = NULL, reward_square_sum = NULL")
         read = readings(connection, pool.settings.health, now=NOON + 3 * DAY)
-    assert read.quality.days[-1].tasks == 60
-    assert read.adoption.days == (Mean(0, 0.0),)
+    assert [earlier.tasks for earlier in read.quality.earlier] == [60]
+    assert read.adoption.earlier == (Mean(0, 0.0),)
     assert read.rewards == ()
 
 
