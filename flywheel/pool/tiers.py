@@ -251,10 +251,11 @@ def anonymized_revision(connection: Connection[Any], day: date) -> int:
 
 
 def unchecked_days(connection: Connection[Any]) -> frozenset[date]:
-    """Days whose points in the warm tier are others than those that the privacy check last looked at."""
+    """Days whose check has run, and whose points in the warm tier are others than those that it last looked at."""
     rows = connection.execute(
         "SELECT day FROM tier_days JOIN days USING (day)"
-        " WHERE tier = 'warm' AND tier_days.rows > 0 AND digest IS DISTINCT FROM verified_digest"
+        " WHERE tier = 'warm' AND tier_days.rows > 0 AND privacy_violations IS NOT NULL"
+        " AND digest IS DISTINCT FROM verified_digest"
     )
     return frozenset(day for (day,) in rows)
 
