@@ -188,7 +188,7 @@ class HealthSettings(Section):
 
     points_per_hour: int = Field(10, gt=0, description="points; fewer in a full hour are too few")
     settle_minutes: int = Field(15, ge=0, description="after which the points of an hour have passed the pool")
-    inactive_after_hours: int = Field(72, gt=0, description="without a point: nobody collects, and none is missed")
+    inactive_after_hours: int = Field(672, gt=0, description="without a point: nobody collects, and none is missed")
     window_hours: int = Field(24, gt=0, description="what failures, quality and tool adoption are judged over")
     min_tasks: int = Field(20, gt=0, description="judged tasks; the failures of fewer are not judged")
     failed_fraction: float = Field(0.1, gt=0, lt=1, description="of the tasks judged; more is too much")

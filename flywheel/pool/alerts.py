@@ -17,6 +17,7 @@ from flywheel.settings import HealthSettings
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WEEK = timedelta(days=7)
+WEEKS = 4  # in which an hour tells what is usual
 PERIODS = 3  # a decline over a month is seen against the month before it, and called until a third one has passed
 
 
@@ -56,22 +57,18 @@ def full_hour(moment: datetime) -> datetime:
 def volume(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> Volume:
     """Points of the last full hour that ended at least ``settle_minutes`` ago."""
     hour = full_hour(now - timedelta(minutes=limits.settle_minutes)) - HOUR
-    row = connection.execute(
-        "SELECT coalesce(sum(tasks) FILTER (WHERE hour = %(hour)s), 0),"
-        " coalesce(sum(tasks) FILTER (WHERE hour = %(day_before)s), 0),"
-        " coalesce(sum(tasks) FILTER (WHERE hour = %(week_before)s), 0),"
-        " max(hour) FILTER (WHERE tasks > 0), (SELECT min(hour) FROM agent_statistics)"
-        " FROM agent_statistics WHERE hour BETWEEN %(week_before)s AND %(hour)s",
-        {"hour": hour, "day_before": hour - DAY, "week_before": hour - WEEK},
-    ).fetchone()
-    assert row is not None
-    points, day_before, week_before, last_hour, first_hour = row
+    found = connection.execute(
+        "SELECT hour, sum(tasks) FROM agent_statistics WHERE hour BETWEEN %s AND %s AND tasks > 0 GROUP BY hour",
+        (hour - WEEKS * WEEK, hour),
+    )
+    points = {at.astimezone(UTC): int(tasks) for at, tasks in found}
+    older = connection.execute("SELECT 1 FROM agent_statistics WHERE hour <= %s LIMIT 1", (hour - WEEK,)).fetchone()
+    before = [7 * weeks for weeks in range(1, WEEKS + 1)] if older else range(1, 7)
     return Volume(
         hour=hour,
-        points=int(points),
-        day_before=int(day_before),
-        week_before=int(week_before) if first_hour is not None and first_hour <= hour - WEEK else None,
-        last_hour=last_hour,
+        points=points.get(hour, 0),
+        before={days: points.get(hour - days * DAY, 0) for days in before},
+        last_hour=max(points, default=None),
     )
 
 

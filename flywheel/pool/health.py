@@ -51,15 +51,15 @@ class Mean(Struct, frozen=True):
 
 
 class Volume(Struct, frozen=True, kw_only=True):
-    """Points in one full hour, and in the same hour earlier. ``week_before`` is None where the pool is younger.
+    """Points in one full hour, and in the same hour of the days ``before``: by how many days that was.
 
-    ``last_hour`` is the last one with points up to this one; None where a week had none.
+    They are 7, 14, 21 and 28 days; in a pool that is younger than a week 1 to 6. ``last_hour`` is the last one with
+    points up to this one; None where four weeks had none.
     """
 
     hour: datetime
     points: int
-    day_before: int
-    week_before: int | None
+    before: Mapping[int, int]
     last_hour: datetime | None
 
 
@@ -137,19 +137,13 @@ class Alarm(Struct, frozen=True):
 def too_few_points(readings: Readings, limits: HealthSettings) -> Iterator[Finding]:
     """An hour of an active pool had fewer points than it should.
 
-    The pool counts as active in an hour where the same hour a week before had enough points (a day before, while the
-    pool is younger than a week), so that nights and weekends without work are not missed; where there was a point
+    The pool counts as active in an hour where the same hour had enough points in one of the four weeks before (on one
+    of the days before, while the pool is younger than a week): nights and weekends without work are not missed, and
+    few points do not become usual before they lasted four weeks. It also counts as active only where there was a point
     within ``inactive_after_hours``, so that a pool nobody feeds falls silent; and where no halt keeps points out.
     """
     volume = readings.volume
-    usual, when = (
-        (volume.day_before, "the day before")
-        if volume.week_before is None
-        else (
-            volume.week_before,
-            "a week before",
-        )
-    )
+    days, usual = max(volume.before.items(), key=lambda before: before[1], default=(0, 0))
     if readings.halts or usual < limits.points_per_hour or volume.last_hour is None:
         return
     if volume.hour - volume.last_hour > timedelta(hours=limits.inactive_after_hours):
@@ -157,7 +151,7 @@ def too_few_points(readings: Readings, limits: HealthSettings) -> Iterator[Findi
     if volume.points < limits.points_per_hour:
         yield Finding(
             f"{volume.points:,} points in the hour from {volume.hour:%Y-%m-%d %H:%M} UTC, at least "
-            f"{limits.points_per_hour:,} expected; {when} it had {usual:,}",
+            f"{limits.points_per_hour:,} expected; {days} days before it had {usual:,}",
             volume.hour,
         )
 

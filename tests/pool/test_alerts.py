@@ -16,6 +16,7 @@ from flywheel.pool.validation import validate_day
 from tests.pool.logs import NOON, Log, task_logs, write_segment
 
 DAY = timedelta(days=1)
+WEEK = timedelta(days=7)
 Fields = Callable[[int], dict[str, Any]]
 UNTOOLED = {"toolCallCount": 0, "toolsUsed": [], "tokensUsed": 50}
 
@@ -56,8 +57,28 @@ def test_a_silent_hour_is_told_once_it_has_settled_and_not_for_ever(pool: Benchm
     assert (alert.since, alert.severity) == (NOON + DAY, "warning")
     assert alert.message.startswith("9 points in the hour from 2026-03-03 12:00 UTC, at least 10 expected")
     assert found(pool, ends + timedelta(hours=1, minutes=15)) == {}  # the hour before had none at this time
-    a_week_on = NOON + 7 * DAY + timedelta(hours=1, minutes=15)
-    assert found(pool, a_week_on) == {}  # nobody feeds the pool any more
+    for weeks in range(1, 5):
+        assert "volume" in found(pool, NOON + weeks * WEEK + timedelta(hours=1, minutes=15))
+    assert found(pool, NOON + 5 * WEEK + timedelta(hours=1, minutes=15)) == {}  # nobody feeds the pool any more
+
+
+def test_few_points_an_hour_are_told_for_four_weeks_also_behind_an_outage(pool: BenchmarkPool) -> None:
+    """Ten points an hour until Monday noon, nothing for five days, then three an hour for ever."""
+    points = [10] * 7 * 24 + [0] * 5 * 24 + [3] * 35 * 24
+    with pool.transaction() as connection:
+        for number, tasks in enumerate(points):
+            if tasks:
+                hour = NOON + timedelta(hours=number)
+                connection.execute(
+                    "INSERT INTO agent_statistics VALUES (%s, 'a', 'research', %s, %s, 0, %s, 1, 1, 0, 0, 0)",
+                    (hour, hour.date(), tasks, float(tasks)),
+                )
+    fell = NOON + WEEK
+    told = {
+        hours: "volume" in found(pool, fell + timedelta(hours=hours + 1, minutes=15))
+        for hours in range(-24, 29 * 24, 13)
+    }
+    assert told == {hours: 0 <= hours < 28 * 24 for hours in told}
 
 
 def test_ten_points_in_the_hour_are_enough(pool: BenchmarkPool) -> None:

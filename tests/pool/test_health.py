@@ -31,7 +31,7 @@ WELL = Readings(
     halts=(),
     violations=0,
     violations_since=None,
-    volume=Volume(hour=NOON, points=40, day_before=40, week_before=40, last_hour=NOON),
+    volume=Volume(hour=NOON, points=40, before={7: 40, 14: 40, 21: 40, 28: 40}, last_hour=NOON),
     failures=Failures(judged=1_000, failed=0, since=NOON),
     quality=Course(windows=(Window(Mean(500, 400.0), NOON),), earlier=(USUAL,)),
     adoption=Course(windows=(Window(Mean(500, 400.0), NOON),), earlier=(USUAL,)),
@@ -96,16 +96,17 @@ def test_nine_points_an_hour_are_too_few_and_ten_are_not() -> None:
     assert names(volume(points=10)) == []
 
 
-def test_the_hour_is_compared_with_a_week_before_and_in_the_first_week_with_the_day_before() -> None:
-    assert names(volume(points=0, week_before=10, day_before=0)) == ["volume"]  # Monday after a weekend
-    assert names(volume(points=0, week_before=9, day_before=40)) == []  # Saturday
-    assert names(volume(points=0, week_before=None, day_before=10)) == ["volume"]
-    assert names(volume(points=0, week_before=None, day_before=9)) == []  # a new pool
+def test_the_hour_is_compared_with_the_best_of_the_same_hours_before() -> None:
+    assert names(volume(points=0, before={7: 0, 14: 0, 21: 0, 28: 10})) == ["volume"]
+    assert names(volume(points=0, before={7: 9, 14: 9, 21: 9, 28: 9})) == []  # Saturday
+    assert names(volume(points=0, before={1: 0, 2: 10})) == ["volume"]
+    assert names(volume(points=0, before={1: 9})) == []  # a new pool
+    assert names(volume(points=0, before={})) == []
 
 
-def test_a_pool_that_nobody_feeds_falls_silent() -> None:
-    assert names(volume(points=0, last_hour=NOON - timedelta(hours=72))) == ["volume"]
-    assert names(volume(points=0, last_hour=NOON - timedelta(hours=73))) == []
+def test_a_pool_that_nobody_feeds_falls_silent_after_four_weeks() -> None:
+    assert names(volume(points=0, last_hour=NOON - timedelta(days=28))) == ["volume"]
+    assert names(volume(points=0, last_hour=NOON - timedelta(days=28, hours=1))) == []
     assert names(volume(points=0, last_hour=None)) == []
 
 
