@@ -153,11 +153,11 @@ def mean_of(parts: Iterable[Part]) -> Mean:
 BLOCKS = """
 SELECT types.task_type, count(*), sum(block.total_reward), min(block.timestamp)
 FROM (
-    SELECT task_type, sum(points)::bigint AS points FROM task_type_profiles WHERE day <= %(today)s GROUP BY task_type
+    SELECT task_type, sum(points)::bigint AS points FROM task_type_profiles WHERE day <= %(day)s GROUP BY task_type
 ) AS types
 CROSS JOIN LATERAL (
     SELECT total_reward, timestamp FROM hot_points
-    WHERE hot_points.task_type = types.task_type AND timestamp <= %(now)s
+    WHERE hot_points.task_type = types.task_type AND timestamp < %(now)s
     ORDER BY timestamp DESC, id DESC LIMIT %(size)s OFFSET types.points %% %(size)s
 ) AS block
 GROUP BY types.task_type ORDER BY types.task_type
@@ -173,8 +173,12 @@ GROUP BY blocks.task_type
 
 
 def rewards(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> tuple[Rewards, ...]:
-    """Each task type's newest whole block in the hot tier, with the ``baseline_days`` before its first hour."""
-    blocks = connection.execute(BLOCKS, {"today": utc_day(now), "now": now, "size": limits.drift_points}).fetchall()
+    """Each task type's newest whole block in the hot tier, with the ``baseline_days`` before its first hour.
+
+    Blocks are counted by whole days: at the end of a day, or now, they end where the type's points do.
+    """
+    day = utc_day(now - timedelta(microseconds=1))  # at a day's end that day, not the next one
+    blocks = connection.execute(BLOCKS, {"day": day, "now": now, "size": limits.drift_points}).fetchall()
     hours = [full_hour(block[3]) for block in blocks]
     past = timedelta(days=limits.baseline_days)
     first = min(hours, default=now) - past

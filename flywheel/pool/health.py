@@ -231,11 +231,12 @@ def reward_drift(readings: Readings, limits: HealthSettings) -> Iterator[Finding
     of earlier hours. With a long past that is σ/√n, the standard error of a mean of n; with a short one μ itself is
     uncertain.
 
-    Several looks: the n points are the type's newest whole block of n, counted from its first point on. A block is
-    judged once however often somebody looks, its points are in no other, and each type has its own: false alarms are
-    2(1 − Φ(3)) = 0.27 % of the blocks, one in 18,500 points, whatever the number of types and of looks. (The newest n
-    points at every look would overlap, and cry some ten times as often.) A lasting change is found within 2n − 1
-    points, and becomes usual when it fills the days that are looked at.
+    Several looks: the n points are the type's newest whole block of n, counted from its first point on. Looking again
+    changes nothing, its points are in no other block, and each type has its own: false alarms are 2(1 − Φ(3)) = 0.27 %
+    of the blocks, one in 18,500 points, whatever the number of types and of looks. (The newest n points at every look
+    would overlap, and cry some ten times as often.) That is exact where points come in the order of their days: k
+    points that come late for an earlier day move all later boundaries by k, and some points are judged in a second
+    block. A lasting change is found within 2n − 1 points, and becomes usual when it fills the days that are looked at.
     """
     for rewards in readings.rewards:
         if rewards.block.tasks < limits.drift_points or rewards.earlier < MIN_EARLIER * limits.drift_points:

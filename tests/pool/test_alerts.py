@@ -162,6 +162,20 @@ def test_rewards_are_judged_by_whole_blocks_against_earlier_hours(pool: Benchmar
     assert "z = +" in alert.message
 
 
+def test_at_the_end_of_a_day_its_blocks_are_those_before_the_next_days_points(pool: BenchmarkPool) -> None:
+    fill(pool, 160)
+    midnight = (NOON + DAY).replace(hour=0)
+
+    def block() -> tuple[int, datetime]:
+        with pool.transaction() as connection:
+            (read,) = readings(connection, pool.settings.health, now=midnight).rewards
+        return read.block.tasks, read.since
+
+    assert block() == (50, NOON + timedelta(minutes=100))  # points 101-150 of 160
+    fill(pool, 7, at=midnight)
+    assert block() == (50, NOON + timedelta(minutes=100))
+
+
 def test_a_moment_of_the_past_is_judged_as_it_was(pool: BenchmarkPool) -> None:
     for days in range(3):
         fill(pool, 100, at=NOON + days * DAY)
