@@ -114,6 +114,7 @@ hot_points = Table(
     Column("total_reward", Double, nullable=False),
     Column("latency_ms", Double, nullable=False),
     Column("tokens_used", BigInteger, nullable=False),
+    Column("tool_calls", BigInteger, comment="null in rows of earlier versions"),
     Column("rl_ready", Boolean, nullable=False),
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("waived", ARRAY(Text), nullable=False, server_default=text("'{}'")),

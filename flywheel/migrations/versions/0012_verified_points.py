@@ -1,4 +1,4 @@
-"""Which points the privacy check looked at.
+"""Which points the privacy check looked at; calls of tools beside each point.
 
 Revision: 0012_verified_points
 """
@@ -22,11 +22,13 @@ WHERE placed.day = days.day AND placed.revision = days.anonymized_revision AND d
 
 
 def upgrade() -> None:
-    """Add the digest, and enter what was placed of the days that are clean."""
+    """Add the columns, and enter as looked at what was placed of the days that are clean."""
     op.add_column("days", sa.Column("verified_digest", sa.Text(), comment=LOOKED_AT))
     op.execute(PLACED_BEHIND_ITS_CHECK)
+    op.add_column("hot_points", sa.Column("tool_calls", sa.BigInteger(), comment="null in rows of earlier versions"))
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop them."""
+    op.drop_column("hot_points", "tool_calls")
     op.drop_column("days", "verified_digest")
