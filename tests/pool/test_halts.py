@@ -9,6 +9,7 @@ from flywheel.errors import PoolError
 from flywheel.pool import halts
 from flywheel.pool.anonymization import day as anonymization_day
 from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.violations import suspicions_of
 from flywheel.pool.batches import make_batch, missing, readiness
 from flywheel.pool.halts import halt_on_violations, halted_because, lift, list_halts, open_halts, read_open_halts
 from flywheel.pool.intake import index_segments
@@ -79,14 +80,13 @@ def test_points_that_are_made_while_the_check_looks_are_not_taken_for_checked(
     write_segment(pool.settings, "b", task_logs("t-b", agent=PERSONAL))
     index_segments(pool, now=LATER)
     validate_day(pool, DAY, now=LATER)
-    looked = anonymization_day.suspicions_of
     with ThreadPoolExecutor(1) as other:
         made: list[Future[Any]] = []
 
         def look(content: bytes) -> Any:
             made.append(other.submit(anonymize_day, pool, DAY))
             wait_for_it_to_end_or_wait(pool, made[0])
-            return looked(content)
+            return suspicions_of(content)
 
         with monkeypatch.context() as patched:
             patched.setattr(anonymization_day, "suspicions_of", look)
