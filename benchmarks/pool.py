@@ -23,7 +23,7 @@ from typing import Literal
 from flywheel import records
 from flywheel.collection.collector import Collector
 from flywheel.database import connect, upgrade, url_with
-from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.indexing import SegmentLines
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
@@ -126,6 +126,7 @@ def ours(pool: BenchmarkPool) -> dict[str, float]:
         "index": seconds_of(lambda: index_segments(pool, now=now)),
         "validate": seconds_of(lambda: validate_day(pool, DAY, now=now)),
         "anonymize": seconds_of(lambda: anonymize_day(pool, DAY)),
+        "privacy check": seconds_of(lambda: find_violations(pool, DAY)),
         "warm": seconds_of(lambda: place_warm(pool, DAY, now=now)),
         "hot": seconds_of(lambda: place_hot(pool, DAY, now=now)),
         "cold": seconds_of(lambda: aggregate_cold(pool, DAY, now=now)),

@@ -188,14 +188,15 @@ class HealthSettings(Section):
 
     points_per_hour: int = Field(10, gt=0, description="points; fewer in a full hour are too few")
     settle_minutes: int = Field(15, ge=0, description="after which the points of an hour have passed the pool")
-    inactive_after_hours: int = Field(72, gt=0, description="without a point: nobody collects, and none is missed")
+    inactive_after_hours: int = Field(672, gt=0, description="without a point: nobody collects, and none is missed")
     window_hours: int = Field(24, gt=0, description="what failures, quality and tool adoption are judged over")
     min_tasks: int = Field(20, gt=0, description="judged tasks; the failures of fewer are not judged")
     failed_fraction: float = Field(0.1, gt=0, lt=1, description="of the tasks judged; more is too much")
     drop_fraction: float = Field(0.1, gt=0, lt=1, description="relative; quality or adoption falls so far or farther")
-    baseline_days: int = Field(30, gt=0, description="days before the window that tell what is usual")
+    drop_z: float = Field(4.0, gt=0, description="standard errors of a drop that are still chance")
+    baseline_days: int = Field(30, gt=0, description="days of each earlier period that tells what is usual")
     drift_points: int = Field(50, gt=1, description="points of a task type whose mean reward is compared")
-    z: float = Field(3.0, gt=0, description="standard errors that are still chance, of a drop and of drift")
+    z: float = Field(3.0, gt=0, description="standard errors of a drift that are still chance")
 
 
 class RoutingStatisticsSettings(Section):

@@ -50,7 +50,7 @@ def halts(load: "Callable[[], Settings]", as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("day", type=click.DateTime(["%Y-%m-%d"]))
+@click.argument("day", metavar="DAY", type=click.DateTime(["%Y-%m-%d"]))
 @click.option("--by", required=True, metavar="NAME", help="Who looked at it.")
 @click.option("--note", required=True, metavar="TEXT", help="What was seen and done, for those who read it later.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

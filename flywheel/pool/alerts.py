@@ -1,13 +1,15 @@
 """The readings that alerts are judged by, out of PostgreSQL alone and as the ledger stood at one moment."""
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
 from math import sqrt
 from typing import Any
 
+from msgspec import Struct
 from psycopg import Connection
 
 from flywheel.pool.halts import read_open_halts
-from flywheel.pool.health import Alert, Course, Failures, Mean, Readings, Rewards, Volume, judge_health
+from flywheel.pool.health import Alert, Course, Failures, Mean, Readings, Rewards, Volume, Window, judge_health
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.records import utc_day
 from flywheel.settings import HealthSettings
@@ -15,6 +17,8 @@ from flywheel.settings import HealthSettings
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WEEK = timedelta(days=7)
+WEEKS = 4  # in which an hour tells what is usual
+PERIODS = 3  # a decline over a month is seen against the month before it, and called until a third one has passed
 
 
 def alerts(pool: BenchmarkPool, *, now: datetime) -> tuple[Alert, ...]:
@@ -53,22 +57,18 @@ def full_hour(moment: datetime) -> datetime:
 def volume(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> Volume:
     """Points of the last full hour that ended at least ``settle_minutes`` ago."""
     hour = full_hour(now - timedelta(minutes=limits.settle_minutes)) - HOUR
-    row = connection.execute(
-        "SELECT coalesce(sum(tasks) FILTER (WHERE hour = %(hour)s), 0),"
-        " coalesce(sum(tasks) FILTER (WHERE hour = %(day_before)s), 0),"
-        " coalesce(sum(tasks) FILTER (WHERE hour = %(week_before)s), 0),"
-        " max(hour) FILTER (WHERE tasks > 0), (SELECT min(hour) FROM agent_statistics)"
-        " FROM agent_statistics WHERE hour BETWEEN %(week_before)s AND %(hour)s",
-        {"hour": hour, "day_before": hour - DAY, "week_before": hour - WEEK},
-    ).fetchone()
-    assert row is not None
-    points, day_before, week_before, last_hour, first_hour = row
+    found = connection.execute(
+        "SELECT hour, sum(tasks) FROM agent_statistics WHERE hour BETWEEN %s AND %s AND tasks > 0 GROUP BY hour",
+        (hour - WEEKS * WEEK, hour),
+    )
+    points = {at.astimezone(UTC): int(tasks) for at, tasks in found}
+    older = connection.execute("SELECT 1 FROM agent_statistics WHERE hour <= %s LIMIT 1", (hour - WEEK,)).fetchone()
+    before = [7 * weeks for weeks in range(1, WEEKS + 1)] if older else range(1, 7)
     return Volume(
         hour=hour,
-        points=int(points),
-        day_before=int(day_before),
-        week_before=int(week_before) if first_hour is not None and first_hour <= hour - WEEK else None,
-        last_hour=last_hour,
+        points=points.get(hour, 0),
+        before={days: points.get(hour - days * DAY, 0) for days in before},
+        last_hour=max(points, default=None),
     )
 
 
@@ -96,39 +96,68 @@ def privacy_violations(connection: Connection[Any]) -> tuple[int, datetime | Non
     return int(row[0]), None if row[1] is None else row[1].astimezone(UTC)
 
 
+MEANS = """
+SELECT (hour AT TIME ZONE 'UTC')::date AS date, hour >= %(day)s AS in_day, hour >= %(week)s AS in_week,
+    sum(tasks), sum(quality_sum), sum(tasks) FILTER (WHERE tool_tasks IS NOT NULL), sum(tool_tasks)
+FROM agent_statistics WHERE hour >= %(first)s AND hour < %(now)s GROUP BY 1, 2, 3
+"""
+
+
 def courses(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> tuple[Course, Course]:
-    """Quality and tool adoption: by whole UTC days before the window, and over the window."""
-    start = full_hour(now) - timedelta(hours=limits.window_hours)
-    last_day = start.replace(hour=0)
-    rows = connection.execute(
-        "SELECT CASE WHEN hour < %(start)s THEN (hour AT TIME ZONE 'UTC')::date END AS day,"
-        " sum(tasks), sum(quality_sum), sum(tasks) FILTER (WHERE tool_tasks IS NOT NULL), sum(tool_tasks)"
-        " FROM agent_statistics WHERE hour >= %(first)s AND hour < %(now)s"
-        " AND (hour < %(last_day)s OR hour >= %(start)s) GROUP BY 1 ORDER BY 1",
-        {"start": start, "first": last_day - timedelta(days=limits.baseline_days), "last_day": last_day, "now": now},
-    ).fetchall()
-    quality = {day: Mean(int(tasks), total) for day, tasks, total, _, _ in rows}
-    adoption = {day: Mean(int(tasks or 0), float(total or 0)) for day, _, _, tasks, total in rows}
-    return course(quality, start), course(adoption, start)
+    """Quality and tool adoption: over the last hours, the last week, and whole UTC days before them."""
+    day = full_hour(now) - timedelta(hours=limits.window_hours)
+    week = min(full_hour(now) - WEEK, day)
+    first = week.replace(hour=0) - PERIODS * timedelta(days=limits.baseline_days)
+    rows = connection.execute(MEANS, {"day": day, "week": week, "first": first, "now": now}).fetchall()
+    quality = [Part(row[0], row[1], row[2], Mean(int(row[3]), row[4])) for row in rows]
+    adoption = [Part(row[0], row[1], row[2], Mean(int(row[5] or 0), float(row[6] or 0))) for row in rows]
+    return course(quality, day, week, limits), course(adoption, day, week, limits)
 
 
-def course(means: dict[Any, Mean], since: datetime) -> Course:
-    """Means by day, the window's under None."""
-    return Course(
-        days=tuple(mean for day, mean in means.items() if day is not None),
-        window=means.get(None, Mean()),
-        since=since,
-    )
+class Part(Struct, frozen=True):
+    """Tasks of one UTC day, and whether they are in the windows."""
+
+    date: date
+    in_day: bool
+    in_week: bool
+    mean: Mean
+
+
+def course(parts: Sequence[Part], day: datetime, week: datetime, limits: HealthSettings) -> Course:
+    """The windows that begin at ``day`` and ``week``, and three periods of ``baseline_days`` before both.
+
+    A pool that is too young for the week has as its one period the days before the shorter window.
+    """
+    last_day = Window(mean_of(part for part in parts if part.in_day), day)
+    last_week = Window(mean_of(part for part in parts if part.in_week), week)
+    periods = [
+        mean_of(
+            part for part in parts if (week.date() - part.date).days - 1 in range(start, start + limits.baseline_days)
+        )
+        for start in range(0, PERIODS * limits.baseline_days, limits.baseline_days)
+    ]
+    earlier = tuple(period for period in periods if period.tasks >= limits.min_tasks)
+    if earlier:
+        return Course(windows=(last_day, last_week), earlier=earlier)
+    return Course(windows=(last_day,), earlier=(mean_of(part for part in parts if part.date < day.date()),))
+
+
+def mean_of(parts: Iterable[Part]) -> Mean:
+    """The mean over all of them."""
+    total = Mean()
+    for part in parts:
+        total = total.and_of(part.mean)
+    return total
 
 
 BLOCKS = """
 SELECT types.task_type, count(*), sum(block.total_reward), min(block.timestamp)
 FROM (
-    SELECT task_type, sum(points)::bigint AS points FROM task_type_profiles WHERE day <= %(today)s GROUP BY task_type
+    SELECT task_type, sum(points)::bigint AS points FROM task_type_profiles WHERE day <= %(day)s GROUP BY task_type
 ) AS types
 CROSS JOIN LATERAL (
     SELECT total_reward, timestamp FROM hot_points
-    WHERE hot_points.task_type = types.task_type AND timestamp <= %(now)s
+    WHERE hot_points.task_type = types.task_type AND timestamp < %(now)s
     ORDER BY timestamp DESC, id DESC LIMIT %(size)s OFFSET types.points %% %(size)s
 ) AS block
 GROUP BY types.task_type ORDER BY types.task_type
@@ -144,8 +173,12 @@ GROUP BY blocks.task_type
 
 
 def rewards(connection: Connection[Any], limits: HealthSettings, *, now: datetime) -> tuple[Rewards, ...]:
-    """Each task type's newest whole block in the hot tier, with the ``baseline_days`` before its first hour."""
-    blocks = connection.execute(BLOCKS, {"today": utc_day(now), "now": now, "size": limits.drift_points}).fetchall()
+    """Each task type's newest whole block in the hot tier, with the ``baseline_days`` before its first hour.
+
+    Blocks are counted by whole days: at the end of a day, or now, they end where the type's points do.
+    """
+    day = utc_day(now - timedelta(microseconds=1))  # at a day's end that day, not the next one
+    blocks = connection.execute(BLOCKS, {"day": day, "now": now, "size": limits.drift_points}).fetchall()
     hours = [full_hour(block[3]) for block in blocks]
     past = timedelta(days=limits.baseline_days)
     first = min(hours, default=now) - past

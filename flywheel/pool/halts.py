@@ -13,7 +13,7 @@ from msgspec import Struct
 from psycopg import Connection, sql
 
 from flywheel.errors import PoolError
-from flywheel.pool.anonymization.day import Violations, find_violations
+from flywheel.pool.anonymization.day import Violations, enter_violations
 from flywheel.pool.pool import BenchmarkPool
 
 COLUMNS = sql.SQL("id, day, reason, opened_at, lifted_at, lifted_by, note")
@@ -35,15 +35,15 @@ class Halt(Struct, frozen=True, kw_only=True):
 def halt_on_violations(pool: BenchmarkPool, day: date, *, now: datetime) -> Violations:
     """Look for what is left in the day's anonymized points, and open the day's halt if anything is.
 
-    A day has one open halt at most, which keeps its first reason. A clean day opens none and lifts none. After a kill
-    before the commit the day is not settled, and its next run looks again.
+    A day has one open halt at most, which keeps its first reason. A clean day opens none and lifts none. The count and
+    the halt are one transaction: after a kill before its commit neither is there, and the day's next run looks again.
 
     Raises:
         PoolError: the lake cannot be used.
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.exclusive(f"halt:{day}") as connection:
-        found = find_violations(pool, day)
+        found = enter_violations(pool, connection, day)
         if found.count:
             connection.execute(
                 "INSERT INTO halts (day, reason, opened_at) VALUES (%s, %s, %s)"

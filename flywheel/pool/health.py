@@ -3,7 +3,7 @@
 What an alert compares with comes from before the window it judges, never from the window itself. Fractions are 0–1.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from math import sqrt
 from typing import Literal
@@ -51,15 +51,15 @@ class Mean(Struct, frozen=True):
 
 
 class Volume(Struct, frozen=True, kw_only=True):
-    """Points in one full hour, and in the same hour earlier. ``week_before`` is None where the pool is younger.
+    """Points in one full hour, and in the same hour of the days ``before``: by how many days that was.
 
-    ``last_hour`` is the last one with points up to this one; None where a week had none.
+    They are 7, 14, 21 and 28 days; in a pool that is younger than a week 1 to 6. ``last_hour`` is the last one with
+    points up to this one; None where four weeks had none.
     """
 
     hour: datetime
     points: int
-    day_before: int
-    week_before: int | None
+    before: Mapping[int, int]
     last_hour: datetime | None
 
 
@@ -71,12 +71,22 @@ class Failures(Struct, frozen=True, kw_only=True):
     since: datetime
 
 
-class Course(Struct, frozen=True, kw_only=True):
-    """A quantity over time: whole days before the window, oldest first, and the window."""
+class Window(Struct, frozen=True):
+    """A quantity's mean over the time from a moment to the present one."""
 
-    days: tuple[Mean, ...]
-    window: Mean
+    mean: Mean
     since: datetime
+
+
+class Course(Struct, frozen=True, kw_only=True):
+    """A quantity over time: the windows that are judged, and the earlier periods that they are compared with.
+
+    The periods end before the longest window begins, so that a fall that lasts is not what it is compared with: the
+    newest of them, and two more, lie further back, where a slow decline has not yet been.
+    """
+
+    windows: tuple[Window, ...]
+    earlier: tuple[Mean, ...]
 
 
 class Rewards(Struct, frozen=True, kw_only=True):
@@ -127,19 +137,13 @@ class Alarm(Struct, frozen=True):
 def too_few_points(readings: Readings, limits: HealthSettings) -> Iterator[Finding]:
     """An hour of an active pool had fewer points than it should.
 
-    The pool counts as active in an hour where the same hour a week before had enough points (a day before, while the
-    pool is younger than a week), so that nights and weekends without work are not missed; where there was a point
+    The pool counts as active in an hour where the same hour had enough points in one of the four weeks before (on one
+    of the days before, while the pool is younger than a week): nights and weekends without work are not missed, and
+    few points do not become usual before they lasted four weeks. It also counts as active only where there was a point
     within ``inactive_after_hours``, so that a pool nobody feeds falls silent; and where no halt keeps points out.
     """
     volume = readings.volume
-    usual, when = (
-        (volume.day_before, "the day before")
-        if volume.week_before is None
-        else (
-            volume.week_before,
-            "a week before",
-        )
-    )
+    days, usual = max(volume.before.items(), key=lambda before: before[1], default=(0, 0))
     if readings.halts or usual < limits.points_per_hour or volume.last_hour is None:
         return
     if volume.hour - volume.last_hour > timedelta(hours=limits.inactive_after_hours):
@@ -147,7 +151,7 @@ def too_few_points(readings: Readings, limits: HealthSettings) -> Iterator[Findi
     if volume.points < limits.points_per_hour:
         yield Finding(
             f"{volume.points:,} points in the hour from {volume.hour:%Y-%m-%d %H:%M} UTC, at least "
-            f"{limits.points_per_hour:,} expected; {when} it had {usual:,}",
+            f"{limits.points_per_hour:,} expected; {days} days before it had {usual:,}",
             volume.hour,
         )
 
@@ -176,52 +180,48 @@ def any_violation(readings: Readings, limits: HealthSettings) -> Iterator[Findin
 
 
 def quality_drop(readings: Readings, limits: HealthSettings) -> Iterator[Finding]:
-    """The mean overall score of the window is lower than usual."""
+    """The mean overall score is lower than it was."""
     yield from drop("mean quality", readings.quality, limits)
 
 
 def adoption_drop(readings: Readings, limits: HealthSettings) -> Iterator[Finding]:
-    """The fraction of tasks with a tool call is lower in the window than usual."""
+    """The fraction of tasks with a tool call is lower than it was."""
     yield from drop("tool adoption", readings.adoption, limits)
 
 
 def drop(what: str, course: Course, limits: HealthSettings) -> Iterator[Finding]:
-    """The window's mean is lower than the baseline's by the relative fraction, and by more than chance."""
-    baseline = baseline_of(course.days, limits)
-    window = course.window
-    if fell(window, baseline, limits):
-        yield Finding(
-            f"{what} is {window.value:.3f} over {window.tasks:,} tasks since {course.since:%Y-%m-%d %H:%M} UTC, "
-            f"{1 - window.value / baseline.value:.1%} below the {baseline.value:.3f} of {baseline.tasks:,} before",
-            course.since,
-        )
+    """A window's mean is lower than an earlier period's by the relative fraction, and by more than chance.
 
-
-def baseline_of(days: Iterable[Mean], limits: HealthSettings) -> Mean:
-    """What is usual: the mean over earlier days without those that had themselves fallen below the days before them.
-
-    So a drop that lasts does not lower what it is compared with; it stays an alert until quality is back, or until it
-    fills all the days that are looked at.
+    The windows are the last hours and the last week: a fall that a day's few tasks cannot show is seen in a week's. Of
+    the periods that a window fell below the one with the highest mean is named.
     """
-    usual = Mean()
-    for day in days:
-        if not fell(day, usual, limits):
-            usual = usual.and_of(day)
-    return usual
+    for window in course.windows:
+        higher = [earlier for earlier in course.earlier if fell(window.mean, earlier, limits)]
+        if higher:
+            usual, now = max(higher, key=lambda earlier: earlier.value), window.mean
+            yield Finding(
+                f"{what} is {now.value:.3f} over {now.tasks:,} tasks since {window.since:%Y-%m-%d %H:%M} UTC, "
+                f"{1 - now.value / usual.value:.1%} below the {usual.value:.3f} of {usual.tasks:,} before",
+                window.since,
+            )
+            return
 
 
-def fell(window: Mean, baseline: Mean, limits: HealthSettings) -> bool:
-    """Whether the relative fall reaches the limit and is more than ``limits.z`` standard errors.
+def fell(window: Mean, earlier: Mean, limits: HealthSettings) -> bool:
+    """Whether the relative fall reaches the limit and is more than ``limits.drop_z`` standard errors.
 
     The error is that of the difference of two proportions of pooled mean p, √(p(1 − p)(1/n + 1/N)): exact for
     fractions of tasks, an upper bound for other quantities within 0–1 (Bhatia and Davis, 2000).
+
+    Several looks: every hour brings a new pair of windows, and each is held against up to three periods. At 4 errors
+    a quantity raises less than one false alarm a year, at 3 it could be six (``tests/pool/test_drops.py``).
     """
-    if window.tasks < limits.min_tasks or not baseline.value:
+    if window.tasks < limits.min_tasks or not earlier.value:
         return False
-    pooled = window.and_of(baseline).value
-    error = sqrt(max(pooled * (1 - pooled), 0.0) * (1 / window.tasks + 1 / baseline.tasks))
-    relative = round(1 - window.value / baseline.value, 9)  # a tenth is a tenth, whatever its last bit
-    return relative >= limits.drop_fraction and baseline.value - window.value >= limits.z * error
+    pooled = window.and_of(earlier).value
+    error = sqrt(max(pooled * (1 - pooled), 0.0) * (1 / window.tasks + 1 / earlier.tasks))
+    relative = round(1 - window.value / earlier.value, 9)  # a tenth is a tenth, whatever its last bit
+    return relative >= limits.drop_fraction and earlier.value - window.value >= limits.drop_z * error
 
 
 def reward_drift(readings: Readings, limits: HealthSettings) -> Iterator[Finding]:
@@ -231,11 +231,12 @@ def reward_drift(readings: Readings, limits: HealthSettings) -> Iterator[Finding
     of earlier hours. With a long past that is σ/√n, the standard error of a mean of n; with a short one μ itself is
     uncertain.
 
-    Several looks: the n points are the type's newest whole block of n, counted from its first point on. A block is
-    judged once however often somebody looks, its points are in no other, and each type has its own: false alarms are
-    2(1 − Φ(3)) = 0.27 % of the blocks, one in 18,500 points, whatever the number of types and of looks. (The newest n
-    points at every look would overlap, and cry some ten times as often.) A lasting change is found within 2n − 1
-    points, and becomes usual when it fills the days that are looked at.
+    Several looks: the n points are the type's newest whole block of n, counted from its first point on. Looking again
+    changes nothing, its points are in no other block, and each type has its own: false alarms are 2(1 − Φ(3)) = 0.27 %
+    of the blocks, one in 18,500 points, whatever the number of types and of looks. (The newest n points at every look
+    would overlap, and cry some ten times as often.) That is exact where points come in the order of their days: k
+    points that come late for an earlier day move all later boundaries by k, and some points are judged in a second
+    block. A lasting change is found within 2n − 1 points, and becomes usual when it fills the days that are looked at.
     """
     for rewards in readings.rewards:
         if rewards.block.tasks < limits.drift_points or rewards.earlier < MIN_EARLIER * limits.drift_points:
@@ -283,14 +284,14 @@ ALARMS: tuple[Alarm, ...] = (
         "quality_drop",
         "answers get worse",
         "warning",
-        lambda limits: f"mean score {limits.drop_fraction:.0%} (relative) or more below the days before",
+        lambda limits: f"mean score {limits.drop_fraction:.0%} (relative) or more below an earlier month",
         quality_drop,
     ),
     Alarm(
         "tool_adoption_drop",
         "agents use tools less",
         "warning",
-        lambda limits: f"tasks with a tool call {limits.drop_fraction:.0%} (relative) or more below the days before",
+        lambda limits: f"tasks with a tool call {limits.drop_fraction:.0%} (relative) or more below an earlier month",
         adoption_drop,
     ),
     Alarm(

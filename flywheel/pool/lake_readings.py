@@ -3,7 +3,7 @@
 The last reading of each day is kept in PostgreSQL, so that metrics need not ask the lake and plots show how it grows.
 """
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, get_args
 
 import msgspec
@@ -15,6 +15,8 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.tiers import Tier
 from flywheel.pool.trends import Outlook, TierSize, batch_outlook, days_until, tier_size, tier_trend
 from flywheel.records import utc_day
+
+LAKE_READING_AGE = timedelta(minutes=15)  # the lake is asked again where nobody did for so long
 
 
 class LakeReading(Struct, frozen=True, kw_only=True):
@@ -59,6 +61,27 @@ def last_reading(connection: Connection[Any]) -> LakeReading | None:
     """The newest reading; None before the first."""
     row = connection.execute("SELECT reading FROM lake_readings ORDER BY day DESC LIMIT 1").fetchone()
     return msgspec.convert(row[0], LakeReading) if row else None
+
+
+def is_old(reading: LakeReading | None, *, now: datetime) -> bool:
+    """Whether the lake should be asked again."""
+    return reading is None or now - reading.read_at >= LAKE_READING_AGE
+
+
+def renewed(pool: BenchmarkPool, reading: LakeReading | None, *, now: datetime) -> LakeReading | None:
+    """A new reading, by one at a time: the old one where another is being made, which is waited for if there is none.
+
+    Raises:
+        PoolError: the lake cannot be read, which is not the same as empty.
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    with pool.transaction() as connection:
+        if reading is None:
+            pool.take(connection, "lake reading")
+        elif not pool.take_if_free(connection, "lake reading"):
+            return reading
+        newest = last_reading(connection)  # another may have been asked since
+        return read_lake(pool, now=now) if is_old(newest, now=now) else newest
 
 
 def size_trend(pool: BenchmarkPool, tier: Tier, day: date) -> dict[date, float]:

@@ -19,7 +19,7 @@ from flywheel.pool.alerts import readings
 from flywheel.pool.gates import GATES, WARNING_GATES
 from flywheel.pool.health import ALARMS, judge_health
 from flywheel.pool.intake import STALE_DAYS
-from flywheel.pool.lake_readings import LakeReading, last_reading, read_lake
+from flywheel.pool.lake_readings import LakeReading, is_old, last_reading, renewed
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.quarantine import State
 from flywheel.pool.tiers import Tier
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 Labels = tuple[str, ...]
 
-LAKE_READING_AGE = timedelta(minutes=15)  # the lake is asked again where nobody did for so long
 RECENT = timedelta(hours=24)
 
 
@@ -119,9 +118,14 @@ MEASURES: tuple[Measure, ...] = (
     ),
     Measure(
         name="flywheel_pool_batches",
-        help="Training batches that were ever made.",
+        help="Batches that were ever made: for the training loop, or exports for other trainers.",
         kind="counter",
-        query=sql.SQL("SELECT count(*) FROM batches"),
+        labels=("kind",),
+        always=(("training",), ("export",)),
+        query=sql.SQL(
+            "SELECT CASE WHEN distribution->'points' ?& ARRAY['sft', 'grpo'] THEN 'training' ELSE 'export' END,"
+            " count(*) FROM batches GROUP BY 1"
+        ),
     ),
     Measure(
         name="flywheel_pool_segment_lines",
@@ -200,8 +204,8 @@ def render_metrics(pool: BenchmarkPool, *, now: datetime | None = None) -> bytes
     """The metrics as ``prometheus_client.CONTENT_TYPE_LATEST``.
 
     What PostgreSQL knows is of one moment. What only the lake knows was read when the warm tier last changed, or is
-    read now if that is 15 minutes ago; where it cannot be, these samples are absent and ``flywheel_pool_lake_readable``
-    is 0.
+    read now if that is 15 minutes ago, by one at a time: others meanwhile get the old reading and its age. Where it
+    cannot be read, these samples are absent and ``flywheel_pool_lake_readable`` is 0.
 
     Raises:
         DatabaseError: PostgreSQL cannot be used.
@@ -245,9 +249,9 @@ def active_alerts(pool: BenchmarkPool, connection: Connection[Any], *, now: date
 
 def of_the_lake(pool: BenchmarkPool, reading: LakeReading | None, *, now: datetime) -> Iterator["Metric"]:
     """What only the lake knows, asked anew where the last reading is old; or that it cannot be read."""
-    if reading is None or now - reading.read_at >= LAKE_READING_AGE:
+    if is_old(reading, now=now):
         try:
-            reading = read_lake(pool, now=now)
+            reading = renewed(pool, reading, now=now)
         except PoolError:
             reading = None
     readable: dict[Labels, float] = {(): float(reading is not None)}
@@ -258,6 +262,11 @@ def of_the_lake(pool: BenchmarkPool, reading: LakeReading | None, *, now: dateti
         "flywheel_pool_lake_read_timestamp_seconds",
         "When the lake was read for the samples of its files and of the next batch.",
         {(): reading.read_at.timestamp()},
+    )
+    yield family(
+        "flywheel_pool_lake_reading_age_seconds",
+        "How long ago that was.",
+        {(): max((now - reading.read_at).total_seconds(), 0)},
     )
     yield family(
         "flywheel_pool_tier_bytes",
@@ -274,7 +283,7 @@ def of_the_lake(pool: BenchmarkPool, reading: LakeReading | None, *, now: dateti
     )
     yield family(
         "flywheel_pool_next_batch_seconds",
-        "Seconds until a phase of the next batch has its points at the rate of the last 7 days; +Inf for never.",
+        "Seconds until a phase of the next batch has its points at the present rate; +Inf for never.",
         {(phase.phase,): inf if phase.days is None else 86_400 * phase.days for phase in phases},
         labels=("phase",),
     )

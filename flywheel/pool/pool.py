@@ -92,6 +92,12 @@ class BenchmarkPool(Struct, frozen=True):
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(name),))
 
     @staticmethod
+    def take_if_free(connection: "Connection[Any]", name: str) -> bool:
+        """The same where nobody else is ``exclusive`` under this name; whether that is so."""
+        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (lock_key(name),)).fetchone()
+        return row is not None and bool(row[0])
+
+    @staticmethod
     def share(connection: "Connection[Any]", name: str) -> None:
         """Keep those who are ``exclusive`` under this name out until the transaction ends; others may share."""
         connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (lock_key(name),))

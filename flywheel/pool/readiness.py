@@ -15,6 +15,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Choice, Offer, Rule, choose, rules_of
 from flywheel.pool.splits import untrainable
+from flywheel.pool.tiers import unchecked_days
 from flywheel.records import utc_day
 from flywheel.settings import BatchSettings, Phase, PhaseThreshold
 
@@ -41,7 +42,8 @@ class Readiness(Struct, frozen=True, kw_only=True):
     """What is there for a batch. ``clean_fraction`` is of all lines judged.
 
     ``privacy_violations`` counts open ones, ``unverified_days`` days with points that await their privacy check,
-    ``known_task_types`` those that are configured.
+    ``unchecked_days`` days whose points in the warm tier are others than the check looked at, ``known_task_types``
+    those that are configured.
     """
 
     sft: PhaseReadiness
@@ -49,6 +51,7 @@ class Readiness(Struct, frozen=True, kw_only=True):
     clean_fraction: float
     privacy_violations: int
     unverified_days: int
+    unchecked_days: int = 0
     halted: str = ""
     known_task_types: int = 0
 
@@ -128,6 +131,7 @@ class DaysState(Struct, frozen=True, kw_only=True):
     clean_fraction: float | None
     privacy_violations: int
     unverified_days: int
+    unchecked_days: int
 
 
 def days_state(connection: "Connection[Any]", days: Collection[date] | None = None) -> DaysState:
@@ -135,10 +139,12 @@ def days_state(connection: "Connection[Any]", days: Collection[date] | None = No
     row = connection.execute(DAYS, {"days": None if days is None else list(days)}).fetchone()
     assert row is not None
     clean, judged, violations, unverified, verified = (int(value) for value in row)
+    unchecked = unchecked_days(connection)
     return DaysState(
         clean_fraction=clean / judged if judged else None,
         privacy_violations=violations,
         unverified_days=unverified if days is None else len(days) - verified,
+        unchecked_days=len(unchecked if days is None else unchecked.intersection(days)),
     )
 
 
@@ -150,6 +156,11 @@ def unfit_days(state: DaysState, *, wanted: float) -> Iterator[str]:
         yield f"{state.privacy_violations:,} privacy violations are open, none allowed"
     if state.unverified_days:
         yield f"the privacy check of {state.unverified_days:,} days with points has not run"
+    if state.unchecked_days:
+        yield (
+            f"the warm tier has other points of {state.unchecked_days:,} days than the privacy check looked at; "
+            f"run these days again"
+        )
 
 
 def readiness_of(pool: BenchmarkPool, connection: "Connection[Any]", choice: Choice) -> Readiness:
@@ -162,6 +173,7 @@ def readiness_of(pool: BenchmarkPool, connection: "Connection[Any]", choice: Cho
         clean_fraction=state.clean_fraction or 0.0,
         privacy_violations=state.privacy_violations,
         unverified_days=state.unverified_days,
+        unchecked_days=state.unchecked_days,
         halted=halted_because(read_open_halts(connection)),
         known_task_types=len(pool.settings.task_types),
     )
@@ -187,6 +199,7 @@ def missing(ready: Readiness, criteria: BatchSettings) -> tuple[str, ...]:
         clean_fraction=ready.clean_fraction,
         privacy_violations=ready.privacy_violations,
         unverified_days=ready.unverified_days,
+        unchecked_days=ready.unchecked_days,
     )
     lacking += unfit_days(state, wanted=criteria.clean_fraction)
     return tuple(lacking)

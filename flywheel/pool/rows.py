@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from flywheel.pool.pool import BenchmarkPool
 
 Row = dict[str, Any]
-ADDED = frozenset({"warnings", "waived"})
+ADDED_LISTS = frozenset({"warnings", "waived"})
 """Lists that partitions written by earlier versions lack. They read as empty there; nothing is rewritten."""
+ADDED_NUMBERS = frozenset({"tool_calls"})
+"""Whole numbers that such partitions lack. They read as null there."""
 
 
 def row_of(point: DataPoint, *, day: date) -> Row:
@@ -36,6 +38,7 @@ def row_of(point: DataPoint, *, day: date) -> Row:
         "total_reward": point.rl_labels.total_reward,
         "latency_ms": point.execution.latency_ms,
         "tokens_used": point.execution.tokens_used,
+        "tool_calls": point.execution.tool_call_count,
         "rl_ready": point.rl_ready,
         "warnings": list(point.provenance.warnings),
         "waived": list(point.provenance.waived),
@@ -97,13 +100,21 @@ def points_in(content: bytes, *, day: date) -> "pa.RecordBatch":
 def completed(batch: "pa.RecordBatch", columns: Sequence[str]) -> "pa.RecordBatch":
     """The batch with what its partition may lack, in this order of columns."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    present = frozenset(batch.schema.names)
-    lacking = {name for name in ADDED & set(columns) if name not in present or batch.column(name).null_count}
+    nothing = pa.scalar([], pa.list_(pa.string()))
+    lacking: dict[str, pa.Array] = {}
+    for name in (ADDED_LISTS | ADDED_NUMBERS).intersection(columns):
+        if name not in batch.schema.names:
+            missing = nothing if name in ADDED_LISTS else pa.scalar(None, pa.int64())
+            lacking[name] = pa.repeat(missing, len(batch))
+        elif name in ADDED_LISTS and batch.column(name).null_count:
+            lacking[name] = pc.coalesce(batch.column(name), nothing)
     if not lacking:
         return batch.select(list(columns))
-    empty = pa.array([[]] * len(batch), pa.list_(pa.string()))
-    return pa.record_batch([empty if name in lacking else batch.column(name) for name in columns], names=list(columns))
+    return pa.record_batch(
+        [lacking[name] if name in lacking else batch.column(name) for name in columns], names=list(columns)
+    )
 
 
 def read_frame(pool: "BenchmarkPool", table: str, day: date) -> "pd.DataFrame":
@@ -113,4 +124,4 @@ def read_frame(pool: "BenchmarkPool", table: str, day: date) -> "pd.DataFrame":
     schema = arrow_schema({name: POINT_COLUMNS[name] for name in POINT_COLUMNS if name != "payload"})
     batches = read_batches(pool, table, day, columns=schema.names)
     frame: pd.DataFrame = pa.Table.from_batches((batch.cast(schema) for batch in batches), schema=schema).to_pandas()
-    return frame
+    return frame.astype(dict.fromkeys(ADDED_NUMBERS, "Int64"))

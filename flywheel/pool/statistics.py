@@ -129,13 +129,26 @@ def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
 
 
 def measured_rows(pool: BenchmarkPool, day: date) -> Iterator[Row]:
-    """The day's anonymized points by ``MEASURED_COLUMNS``, and whether they ``used_tools``."""
+    """The day's anonymized points by ``MEASURED_COLUMNS``, and whether they ``used_tools``.
+
+    Points of earlier versions have no column that says so; their payload does.
+    """
     import pyarrow.compute as pc
 
-    for batch in read_batches(pool, ANONYMIZED, day, columns=(*MEASURED_COLUMNS, "payload")):
-        used_tools = pc.match_substring_regex(batch.column("payload"), TOOL_CALLED).to_pylist()
-        for row, used in zip(batch.select(list(MEASURED_COLUMNS)).to_pylist(), used_tools, strict=True):
-            yield {**row, "used_tools": used}
+    unknown = 0
+    for batch in read_batches(pool, ANONYMIZED, day, columns=(*MEASURED_COLUMNS, "tool_calls")):
+        unknown += batch.column("tool_calls").null_count
+        for row in batch.filter(pc.is_valid(batch.column("tool_calls"))).to_pylist():
+            row["used_tools"] = row["tool_calls"] > 0
+            yield row
+    if not unknown:
+        return
+    for batch in read_batches(pool, ANONYMIZED, day, columns=(*MEASURED_COLUMNS, "tool_calls", "payload")):
+        old = batch.filter(pc.is_null(batch.column("tool_calls")))
+        used_tools = pc.match_substring_regex(old.column("payload"), TOOL_CALLED).to_pylist()
+        for row, used in zip(old.select(list(MEASURED_COLUMNS)).to_pylist(), used_tools, strict=True):
+            row["used_tools"] = used
+            yield row
 
 
 def report_of(connection: Connection[Any], day: date) -> StatisticsReport:

@@ -78,6 +78,7 @@ days = Table(
     Column("report", JSONB, comment="the last ValidationReport, whole"),
     Column("points_removed_at", Instant, comment="when retention emptied what the tiers are made from"),
     Column("privacy_violations", BigInteger, comment="found by the last check; null before the first"),
+    Column("verified_digest", Text, comment="of the anonymized points that the last check looked at"),
 )
 
 quarantine = Table(
@@ -113,6 +114,7 @@ hot_points = Table(
     Column("total_reward", Double, nullable=False),
     Column("latency_ms", Double, nullable=False),
     Column("tokens_used", BigInteger, nullable=False),
+    Column("tool_calls", BigInteger, comment="null in rows of earlier versions"),
     Column("rl_ready", Boolean, nullable=False),
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("waived", ARRAY(Text), nullable=False, server_default=text("'{}'")),

@@ -146,6 +146,7 @@ def erase_points(pool: BenchmarkPool, tenant: Tenant, day: date) -> None:
         for lock in LOCKS[1:]:
             pool.take(connection, f"{lock}:{day}")
         read = read_partition(pool, VALIDATED, str(day), columns=("id", "tenant_id"))
+        checked = is_checked(pool, connection, day)
         ids = frozenset(row["id"] for row in read if row["tenant_id"] == tenant.name_in(VALIDATED))
         connection.execute(
             "DELETE FROM hot_points WHERE day = %s AND (tenant_id = %s OR id = ANY(%s))", (day, tenant.hash, list(ids))
@@ -157,8 +158,17 @@ def erase_points(pool: BenchmarkPool, tenant: Tenant, day: date) -> None:
         for table in (WARM, ANONYMIZED, VALIDATED):  # the last one tells the ids: a run that was killed needs it
             erase_rows(pool, table, str(day), POINT_COLUMNS, named_or_among(tenant.name_in(table), ids))
         recount_tiers(pool, connection, day)
+        if checked:  # then so is every part of it
+            left = stored_points(pool, ANONYMIZED, day).digest
+            connection.execute("UPDATE days SET verified_digest = %s WHERE day = %s", (left, day))
     if not without_points:
         refresh_statistics(pool, day)
+
+
+def is_checked(pool: BenchmarkPool, connection: Connection[Any], day: date) -> bool:
+    """Whether the day's anonymized points are those that the privacy check looked at."""
+    verified = connection.execute("SELECT verified_digest FROM days WHERE day = %s", (day,)).fetchone()
+    return verified == (stored_points(pool, ANONYMIZED, day).digest,)
 
 
 def named_or_among(name: str, ids: frozenset[str]) -> Owned:

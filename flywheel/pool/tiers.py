@@ -3,7 +3,8 @@
 Hot is a copy in PostgreSQL of what warm holds in the lake, so a day younger than a week is in both. Cold holds
 aggregates of every day of the last two years. A day that arrives late goes straight to the tiers of its age.
 Each placement replaces the day's content in one commit from the anonymized points and verifies count and digest, so a
-crash at any moment loses nothing and counts nothing twice; the next run makes the same.
+crash at any moment loses nothing and counts nothing twice; the next run makes the same. No tier takes points of a day
+but exactly those in which the privacy check found nothing, whoever asks for it.
 """
 
 from collections import defaultdict
@@ -120,7 +121,12 @@ def aggregate_cold(pool: BenchmarkPool, day: date, *, now: datetime) -> TierRepo
 
 
 def place(pool: BenchmarkPool, tier: Tier, day: date, *, max_days: int, now: datetime, write: Writer) -> TierReport:
-    """Replace what a tier holds of a day, verify it, and enter it into the ledger."""
+    """Replace what a tier holds of a day, verify it, and enter it into the ledger.
+
+    Raises:
+        PoolError: the day's points are not those in which the privacy check found nothing, or the tier does not hold
+            what was written. The tier stays as it was in the first case.
+    """
     age = age_days(day, now=now)
     in_range = age <= max_days
     given = Digest()
@@ -129,7 +135,8 @@ def place(pool: BenchmarkPool, tier: Tier, day: date, *, max_days: int, now: dat
         if in_range and points_removed(connection, day):
             return kept(connection, tier, day, age=age)
         revision = anonymized_revision(connection, day)
-        held = write(connection, counted(points_of(pool, day, in_range=in_range), given))
+        files = counted(points_of(pool, day, in_range=in_range), given)
+        held = write(connection, clean(files, connection, day, given=given, tier=tier))
         verify(tier, day, given=given, held=held)
         report = TierReport(
             day=day,
@@ -158,6 +165,37 @@ def counted(files: Iterator[PointFile], digest: Digest) -> Iterator[PointFile]:
     for file in files:
         digest.add_batch(file.points)
         yield file
+
+
+def clean(
+    files: Iterator[PointFile], connection: Connection[Any], day: date, *, given: Digest, tier: Tier
+) -> Iterator[PointFile]:
+    """The same files; behind the last one it is told whether they are what the privacy check found clean.
+
+    A writer commits nothing before it has taken the last one.
+
+    Raises:
+        PoolError: they are not.
+    """
+    yield from files
+    row = connection.execute("SELECT privacy_violations, verified_digest FROM days WHERE day = %s", (day,)).fetchone()
+    violations, verified = row or (None, None)
+    if not given.rows or (violations == 0 and verified == given.hexdigest()):
+        return
+    again = f"Run the day {day} of pool_day again, or its check no_pii_left and then this"
+    if violations:
+        raise PoolError(
+            f"the {tier} tier takes nothing of {day}: {violations:,} privacy violations were found in its points. "
+            "Mend the detectors or take the points out, then run the day again"
+        )
+    if verified is None:
+        raise PoolError(
+            f"the {tier} tier takes nothing of {day}: the privacy check did not look at its points. {again}"
+        )
+    raise PoolError(
+        f"the {tier} tier takes nothing of {day}: the privacy check looked at points with digest {verified}, there are "
+        f"now those with {given.hexdigest()}. {again}"
+    )
 
 
 def stored_points(pool: BenchmarkPool, table: str, day: date) -> Stored:
@@ -210,6 +248,16 @@ def anonymized_revision(connection: Connection[Any], day: date) -> int:
     """Which revision of the day the anonymized points are of. Read before them: they are at least as new."""
     row = connection.execute("SELECT anonymized_revision FROM days WHERE day = %s", (day,)).fetchone()
     return int(row[0]) if row else 0
+
+
+def unchecked_days(connection: Connection[Any]) -> frozenset[date]:
+    """Days whose check has run, and whose points in the warm tier are others than those that it last looked at."""
+    rows = connection.execute(
+        "SELECT day FROM tier_days JOIN days USING (day)"
+        " WHERE tier = 'warm' AND tier_days.rows > 0 AND privacy_violations IS NOT NULL"
+        " AND digest IS DISTINCT FROM verified_digest"
+    )
+    return frozenset(day for (day,) in rows)
 
 
 def verify(tier: Tier, day: date, *, given: Digest, held: Stored) -> None:

@@ -1,22 +1,25 @@
 """How the pool goes: what plots show of the last 30 days, how large the tiers are, when the next batch can be made."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
+from psycopg import Connection
 
 from flywheel.pool.gates import GATES, WARNING_GATES
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import RawDay
 from flywheel.pool.readiness import PHASES, missing, offered_now, phase_readiness, readiness_of
 from flywheel.pool.schemas import COLD, WARM
-from flywheel.pool.selection import choose, rules_of
+from flywheel.pool.selection import Offer, choose, rules_of
 from flywheel.pool.tiers import Tier
 from flywheel.pool.validation import ValidationReport
 
 TREND_DAYS = 30
 RATE_DAYS = 7
+SHORTEST = timedelta(hours=1)  # a rate over less says nothing
 LAKE_TABLES: dict[Tier, str] = {"warm": WARM, "cold": COLD}
 
 
@@ -179,10 +182,11 @@ def tier_size(pool: BenchmarkPool, tier: Tier) -> TierSize:
 
 
 def batch_outlook(pool: BenchmarkPool, *, now: datetime) -> Outlook:
-    """When the next batch has its points, if they come as over the last 7 days.
+    """When the next batch has its points, if they come as they did over the last 7 days.
 
-    What came is the difference between the batch that could be made now and the one that could be made without the
-    last 7 days: another answer to a task that the pool has already brings no batch nearer.
+    Where the last batch or the first point was later than that, as they did since then. What came is the difference
+    between the batch that could be made now and the one that could be made without the points of that time: another
+    answer to a task that the pool has already brings no batch nearer.
 
     Raises:
         PoolError: the lake cannot be read, which is not the same as empty.
@@ -190,28 +194,49 @@ def batch_outlook(pool: BenchmarkPool, *, now: datetime) -> Outlook:
     """
     criteria = pool.settings.batch
     rules = rules_of(criteria)
-    start = now - timedelta(days=RATE_DAYS)
     with pool.transaction() as connection:
         offers, marked = offered_now(pool, connection, now=now)
         choice = choose(offers, criteria=criteria, marked=marked, now=now)
-        without = choose(
-            [offer for offer in offers if offer.timestamp < start], criteria=criteria, marked=marked, now=now
-        )
         lacking = missing(readiness_of(pool, connection, choice), criteria)
+        began = [now - timedelta(days=RATE_DAYS), *first_of(offers)]
+        starts = {phase: max([*began, *last_batch(connection, phase, now=now)]) for phase in PHASES}
+    without = {
+        start: choose([offer for offer in offers if offer.timestamp < start], criteria=criteria, marked=marked, now=now)
+        for start in starts.values()
+    }
     phases = tuple(
         phase_outlook(
             phase,
             points=phase_readiness(getattr(choice, phase), rules[phase]).points,
-            before=phase_readiness(getattr(without, phase), rules[phase]).points,
+            before=phase_readiness(getattr(without[starts[phase]], phase), rules[phase]).points,
             needed=getattr(criteria, phase).points,
+            time=max(now - starts[phase], SHORTEST),
         )
         for phase in PHASES
     )
     return Outlook(phases=phases, missing=lacking)
 
 
-def phase_outlook(phase: str, *, points: int, before: int, needed: int) -> PhaseOutlook:
-    """When a phase has its points; ``before`` is how many there would be without the last 7 days."""
-    per_day = max(points - before, 0) / RATE_DAYS
+def first_of(offers: Iterable[Offer]) -> Iterator[datetime]:
+    """When the first of these points was, if there are any."""
+    first = min((offer.timestamp for offer in offers), default=None)
+    if first is not None:
+        yield first
+
+
+def last_batch(connection: Connection[Any], phase: str, *, now: datetime) -> Iterator[datetime]:
+    """When a batch last took points of a phase and kept them, if one did."""
+    row = connection.execute(
+        "SELECT max(created_at) FROM batches"
+        " WHERE released_at IS NULL AND created_at <= %s AND distribution->'points' ? %s",
+        (now, phase),
+    ).fetchone()
+    if row and row[0]:
+        yield row[0]
+
+
+def phase_outlook(phase: str, *, points: int, before: int, needed: int, time: timedelta) -> PhaseOutlook:
+    """When a phase has its points; ``before`` is how many there would be without those that came in the ``time``."""
+    per_day = max(points - before, 0) / (time / timedelta(days=1))
     days = 0.0 if points >= needed else (needed - points) / per_day if per_day else None
     return PhaseOutlook(phase=phase, points=points, needed=needed, per_day=per_day, days=days)

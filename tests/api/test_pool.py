@@ -11,6 +11,7 @@ from flywheel.api.app import create_app
 from flywheel.api.callers import api_token
 from flywheel.database import url_with
 from flywheel.errors import PoolError
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.export_choice import criteria_for
 from flywheel.pool.exports import export_points
 from flywheel.pool.pool import BenchmarkPool
@@ -70,12 +71,18 @@ def test_the_systems_statistics_are_the_pools(client: TestClient, placed: Benchm
     assert found["total"]["meanLatencyMs"] == expected.total.mean_latency_ms
 
 
-def test_the_pool_as_a_whole_and_its_quality(client: TestClient) -> None:
+def test_the_pool_as_a_whole_and_its_quality(client: TestClient, placed: BenchmarkPool) -> None:
+    for day in DAYS[:2]:
+        anonymize_day(placed, day)  # nobody looked at its points since
     whole = client.get("/v1/pool/statistics").json()
     assert (whole["counts"]["points"], whole["tiers"]["warm"]["days"]) == (96, 3)
     found = client.get("/v1/pool/quality", params={"from": str(DAYS[0]), "to": str(DAYS[1])}).json()
     assert (found["days"], found["points"], found["unverifiedDays"], found["passed"]) == (2, 48, 2, False)
     assert any("days unverified" in target["verdict"] for target in found["targets"])
+    for day in DAYS[:2]:
+        find_violations(placed, day)
+    found = client.get("/v1/pool/quality", params={"from": str(DAYS[0]), "to": str(DAYS[1])}).json()
+    assert (found["unverifiedDays"], found["passed"]) == (0, True)
     nothing = refusal(client.get("/v1/pool/quality", params={"from": "2020-01-01", "to": "2020-01-02"}), 404)
     assert "no day from 2020-01-01 to 2020-01-02" in nothing["detail"]
 

@@ -52,6 +52,12 @@ def test_a_halt_is_not_lifted_while_its_day_violates(flywheel: Invoke, settings:
     assert "its last check found 1 privacy violations" in result.stderr
 
 
+def test_the_usage_of_lift_names_the_day(flywheel: Invoke) -> None:
+    usage = flywheel("pool", "lift", "--help").output
+    assert "pool lift [OPTIONS] DAY\n" in usage
+    assert "%Y" not in usage
+
+
 def test_a_pool_that_was_never_halted_says_so(flywheel: Invoke) -> None:
     assert flywheel("pool", "halts").output == "nothing halts the pool, and nothing ever did\n"
     assert json.loads(flywheel("pool", "halts", "--json").output) == []

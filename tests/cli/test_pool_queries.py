@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flywheel.pool.anonymization.day import find_violations
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.records import decode_point
 from flywheel.settings import Settings
@@ -59,6 +59,8 @@ def test_points_as_files_are_the_pools(flywheel: Invoke, opened: BenchmarkPool, 
 
 
 def test_quality_exits_1_until_every_target_is_met(flywheel: Invoke, opened: BenchmarkPool) -> None:
+    for day in (OLD, RECENT):
+        anonymize_day(opened, day)
     missed = flywheel("pool", "quality")
     assert missed.exit_code == 1
     assert "MISSED  0 privacy violations are open and 2 days unverified" in missed.output

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from flywheel.pool.alerts import alerts, readings
-from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.halts import halt_on_violations
 from flywheel.pool.health import Alert, Mean
 from flywheel.pool.intake import index_segments
@@ -16,6 +16,7 @@ from flywheel.pool.validation import validate_day
 from tests.pool.logs import NOON, Log, task_logs, write_segment
 
 DAY = timedelta(days=1)
+WEEK = timedelta(days=7)
 Fields = Callable[[int], dict[str, Any]]
 UNTOOLED = {"toolCallCount": 0, "toolsUsed": [], "tokensUsed": 50}
 
@@ -31,7 +32,8 @@ def fill(pool: BenchmarkPool, count: int, *, at: datetime = NOON, fields: Fields
     day = at.date()
     validate_day(pool, day, now=at + DAY)
     anonymize_day(pool, day)
-    place_hot(pool, day, now=at + DAY)
+    if not find_violations(pool, day).count:
+        place_hot(pool, day, now=at + DAY)
     refresh_statistics(pool, day)
 
 
@@ -55,8 +57,28 @@ def test_a_silent_hour_is_told_once_it_has_settled_and_not_for_ever(pool: Benchm
     assert (alert.since, alert.severity) == (NOON + DAY, "warning")
     assert alert.message.startswith("9 points in the hour from 2026-03-03 12:00 UTC, at least 10 expected")
     assert found(pool, ends + timedelta(hours=1, minutes=15)) == {}  # the hour before had none at this time
-    a_week_on = NOON + 7 * DAY + timedelta(hours=1, minutes=15)
-    assert found(pool, a_week_on) == {}  # nobody feeds the pool any more
+    for weeks in range(1, 5):
+        assert "volume" in found(pool, NOON + weeks * WEEK + timedelta(hours=1, minutes=15))
+    assert found(pool, NOON + 5 * WEEK + timedelta(hours=1, minutes=15)) == {}  # nobody feeds the pool any more
+
+
+def test_few_points_an_hour_are_told_for_four_weeks_also_behind_an_outage(pool: BenchmarkPool) -> None:
+    """Ten points an hour until Monday noon, nothing for five days, then three an hour for ever."""
+    points = [10] * 7 * 24 + [0] * 5 * 24 + [3] * 35 * 24
+    with pool.transaction() as connection:
+        for number, tasks in enumerate(points):
+            if tasks:
+                hour = NOON + timedelta(hours=number)
+                connection.execute(
+                    "INSERT INTO agent_statistics VALUES (%s, 'a', 'research', %s, %s, 0, %s, 1, 1, 0, 0, 0)",
+                    (hour, hour.date(), tasks, float(tasks)),
+                )
+    fell = NOON + WEEK
+    told = {
+        hours: "volume" in found(pool, fell + timedelta(hours=hours + 1, minutes=15))
+        for hours in range(-24, 29 * 24, 13)
+    }
+    assert told == {hours: 0 <= hours < 28 * 24 for hours in told}
 
 
 def test_ten_points_in_the_hour_are_enough(pool: BenchmarkPool) -> None:
@@ -96,13 +118,31 @@ def test_quality_and_tool_adoption_are_compared_with_the_days_before_the_window(
     assert "tool adoption is 0.500" in active["tool_adoption_drop"].message
 
 
+def test_windows_and_earlier_periods_are_of_the_hours_that_they_say(pool: BenchmarkPool) -> None:
+    ages = {0: 1, 1: 2, 6: 4, 7: 8, 8: 16, 37: 32, 38: 64, 67: 128, 68: 256, 97: 512, 98: 1024}  # days: tasks
+    with pool.transaction() as connection:
+        for age, tasks in ages.items():
+            hour = NOON - timedelta(hours=1) - age * DAY
+            connection.execute(
+                "INSERT INTO agent_statistics VALUES (%s, 'a', 'research', %s, %s, 0, %s, 1, 1, %s, 0, 0)",
+                (hour, hour.date(), tasks, tasks * 0.75, tasks // 2),
+            )
+        read = readings(connection, pool.settings.health, now=NOON)
+    assert [window.mean.tasks for window in read.quality.windows] == [1, 7]
+    assert [window.since for window in read.quality.windows] == [NOON - DAY, NOON - 7 * DAY]
+    # The day that the week begins in is partly in it, and so in no period.
+    assert [earlier.tasks for earlier in read.quality.earlier] == [16 + 32, 64 + 128, 256 + 512]
+    assert read.quality.earlier[0].value == 0.75
+    assert [earlier.total for earlier in read.adoption.earlier] == [24, 96, 384]
+
+
 def test_what_was_counted_by_an_older_version_is_left_out(pool: BenchmarkPool) -> None:
     fill(pool, 60)
     with pool.transaction() as connection:
         connection.execute("UPDATE agent_statistics SET tool_tasks = NULL, reward_sum = NULL, reward_square_sum = NULL")
         read = readings(connection, pool.settings.health, now=NOON + 3 * DAY)
-    assert read.quality.days[-1].tasks == 60
-    assert read.adoption.days == (Mean(0, 0.0),)
+    assert [earlier.tasks for earlier in read.quality.earlier] == [60]
+    assert read.adoption.earlier == (Mean(0, 0.0),)
     assert read.rewards == ()
 
 
@@ -120,6 +160,20 @@ def test_rewards_are_judged_by_whole_blocks_against_earlier_hours(pool: Benchmar
     alert = found(pool, NOON + 2 * DAY)["reward_drift of tool-calling"]
     assert "the mean reward of the last 50 points of tool-calling is 0.900, of the " in alert.message
     assert "z = +" in alert.message
+
+
+def test_at_the_end_of_a_day_its_blocks_are_those_before_the_next_days_points(pool: BenchmarkPool) -> None:
+    fill(pool, 160)
+    midnight = (NOON + DAY).replace(hour=0)
+
+    def block() -> tuple[int, datetime]:
+        with pool.transaction() as connection:
+            (read,) = readings(connection, pool.settings.health, now=midnight).rewards
+        return read.block.tasks, read.since
+
+    assert block() == (50, NOON + timedelta(minutes=100))  # points 101-150 of 160
+    fill(pool, 7, at=midnight)
+    assert block() == (50, NOON + timedelta(minutes=100))
 
 
 def test_a_moment_of_the_past_is_judged_as_it_was(pool: BenchmarkPool) -> None:

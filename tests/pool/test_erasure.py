@@ -24,6 +24,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.retention import enforce_retention
 from flywheel.pool.schemas import ANONYMIZED, COLD, VALIDATED, WARM
 from flywheel.pool.statistics import agent_statistics
+from flywheel.pool.tiers import place_warm, unchecked_days
 from flywheel.settings import Settings
 from tests.pool.logs import NOON, routing, write_segment
 from tests.pool.test_retention import DAY, KilledError, run_day
@@ -312,6 +313,18 @@ def test_a_run_in_progress_does_not_write_the_points_back(
     running.join()
     erasing.join()
     assert places(filled) == set()
+
+
+def test_what_an_erasure_leaves_counts_as_checked_where_the_whole_was(filled: BenchmarkPool) -> None:
+    anonymize_day(filled, NEXT_DAY)  # nobody looked at this day's points since
+    erase_tenant(filled, ERASED, now=LATER)
+    with filled.transaction() as connection:
+        assert unchecked_days(connection) == frozenset()
+        found = connection.execute("SELECT day, verified_digest IS NULL FROM days ORDER BY day").fetchall()
+    assert found[-2:] == [(DAY, False), (NEXT_DAY, True)]
+    assert place_warm(filled, DAY, now=LATER).rows == 6
+    with pytest.raises(PoolError, match="the privacy check did not look at its points"):
+        place_warm(filled, NEXT_DAY, now=LATER)
 
 
 def test_a_day_whose_points_retention_removed_is_counted_anew_by_its_next_run(filled: BenchmarkPool) -> None:

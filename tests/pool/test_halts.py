@@ -1,10 +1,15 @@
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
 from flywheel.errors import PoolError
+from flywheel.pool import halts
+from flywheel.pool.anonymization import day as anonymization_day
 from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.violations import suspicions_of
 from flywheel.pool.batches import make_batch
 from flywheel.pool.halts import halt_on_violations, halted_because, lift, list_halts, open_halts, read_open_halts
 from flywheel.pool.intake import index_segments
@@ -56,6 +61,55 @@ def test_a_day_that_is_checked_often_and_at_once_has_one_open_halt(pool: Benchma
     with ThreadPoolExecutor(2) as workers:
         list(workers.map(lambda hour: halt_on_violations(pool, DAY, now=LATER + timedelta(hours=hour)), range(1, 5)))
     assert [halt.opened_at for halt in list_halts(pool)] == [LATER]
+
+
+def wait_for_it_to_end_or_wait(pool: BenchmarkPool, work: "Future[Any]") -> None:
+    """Until the work is done or waits for somebody's lock."""
+    for _ in range(600):
+        with pool.transaction() as connection:
+            waiting = connection.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+            if work.done() or waiting.fetchone():
+                return
+        time.sleep(0.05)
+    raise TimeoutError("it neither ended nor waited")
+
+
+def test_points_that_are_made_while_the_check_looks_are_not_taken_for_checked(
+    pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(pool, agent="agent-a")
+    write_segment(pool.settings, "b", task_logs("t-b", agent=PERSONAL))
+    index_segments(pool, now=LATER)
+    validate_day(pool, DAY, now=LATER)
+    with ThreadPoolExecutor(1) as other:
+        made: list[Future[Any]] = []
+
+        def look(content: bytes) -> Any:
+            made.append(other.submit(anonymize_day, pool, DAY))
+            wait_for_it_to_end_or_wait(pool, made[0])
+            return suspicions_of(content)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(anonymization_day, "suspicions_of", look)
+            assert halt_on_violations(pool, DAY, now=LATER).count == 0
+        assert made[0].result().points == 2
+    with pool.transaction() as connection:
+        assert connection.execute("SELECT privacy_violations FROM days").fetchall() == [(None,)]
+    assert halt_on_violations(pool, DAY, now=LATER).count == 1
+
+
+def test_the_count_and_the_halt_are_entered_together_or_not_at_all(
+    pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(pool)
+    with monkeypatch.context() as patched:
+        patched.setattr(halts, "reason_of", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            halt_on_violations(pool, DAY, now=LATER)
+    with pool.transaction() as connection:
+        assert connection.execute("SELECT privacy_violations FROM days").fetchall() == [(None,)]
+    halt_on_violations(pool, DAY, now=LATER)
+    assert len(open_halts(pool)) == 1
 
 
 def test_no_batch_is_made_while_the_pool_is_halted(pool: BenchmarkPool) -> None:

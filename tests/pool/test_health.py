@@ -16,7 +16,7 @@ from flywheel.pool.health import (
     Readings,
     Rewards,
     Volume,
-    baseline_of,
+    Window,
     begun,
     ended,
     judge_health,
@@ -31,10 +31,10 @@ WELL = Readings(
     halts=(),
     violations=0,
     violations_since=None,
-    volume=Volume(hour=NOON, points=40, day_before=40, week_before=40, last_hour=NOON),
+    volume=Volume(hour=NOON, points=40, before={7: 40, 14: 40, 21: 40, 28: 40}, last_hour=NOON),
     failures=Failures(judged=1_000, failed=0, since=NOON),
-    quality=Course(days=(USUAL,), window=Mean(500, 400.0), since=NOON),
-    adoption=Course(days=(USUAL,), window=Mean(500, 400.0), since=NOON),
+    quality=Course(windows=(Window(Mean(500, 400.0), NOON),), earlier=(USUAL,)),
+    adoption=Course(windows=(Window(Mean(500, 400.0), NOON),), earlier=(USUAL,)),
     rewards=(),
 )
 
@@ -96,16 +96,17 @@ def test_nine_points_an_hour_are_too_few_and_ten_are_not() -> None:
     assert names(volume(points=10)) == []
 
 
-def test_the_hour_is_compared_with_a_week_before_and_in_the_first_week_with_the_day_before() -> None:
-    assert names(volume(points=0, week_before=10, day_before=0)) == ["volume"]  # Monday after a weekend
-    assert names(volume(points=0, week_before=9, day_before=40)) == []  # Saturday
-    assert names(volume(points=0, week_before=None, day_before=10)) == ["volume"]
-    assert names(volume(points=0, week_before=None, day_before=9)) == []  # a new pool
+def test_the_hour_is_compared_with_the_best_of_the_same_hours_before() -> None:
+    assert names(volume(points=0, before={7: 0, 14: 0, 21: 0, 28: 10})) == ["volume"]
+    assert names(volume(points=0, before={7: 9, 14: 9, 21: 9, 28: 9})) == []  # Saturday
+    assert names(volume(points=0, before={1: 0, 2: 10})) == ["volume"]
+    assert names(volume(points=0, before={1: 9})) == []  # a new pool
+    assert names(volume(points=0, before={})) == []
 
 
-def test_a_pool_that_nobody_feeds_falls_silent() -> None:
-    assert names(volume(points=0, last_hour=NOON - timedelta(hours=72))) == ["volume"]
-    assert names(volume(points=0, last_hour=NOON - timedelta(hours=73))) == []
+def test_a_pool_that_nobody_feeds_falls_silent_after_four_weeks() -> None:
+    assert names(volume(points=0, last_hour=NOON - timedelta(days=28))) == ["volume"]
+    assert names(volume(points=0, last_hour=NOON - timedelta(days=28, hours=1))) == []
     assert names(volume(points=0, last_hour=None)) == []
 
 
@@ -128,32 +129,41 @@ def test_one_violation_or_one_open_halt_is_critical() -> None:
     assert "volume" not in names(readings(halts=(halt,), volume=volume(points=0).volume))  # it says so already
 
 
+def course(*windows: Mean, earlier: tuple[Mean, ...] = (USUAL,)) -> Course:
+    return Course(windows=tuple(Window(mean, NOON) for mean in windows), earlier=earlier)
+
+
 @pytest.mark.parametrize(("field", "name"), [("quality", "quality_drop"), ("adoption", "tool_adoption_drop")])
 def test_a_relative_tenth_less_is_a_drop_and_a_little_less_is_not(field: str, name: str) -> None:
-    at_limit = Course(days=(USUAL,), window=Mean(1_000, 720.0), since=NOON)
-    below = Course(days=(USUAL,), window=Mean(1_000, 721.0), since=NOON)
-    assert names(readings(**{field: at_limit})) == [name]
-    assert names(readings(**{field: below})) == []
+    assert names(readings(**{field: course(Mean(1_000, 720.0))})) == [name]
+    assert names(readings(**{field: course(Mean(1_000, 721.0))})) == []
 
 
 def test_a_drop_that_chance_explains_is_none() -> None:
-    assert names(readings(quality=Course(days=(USUAL,), window=Mean(100, 72.0), since=NOON))) == []
-    assert names(readings(quality=Course(days=(USUAL,), window=Mean(100, 66.0), since=NOON))) == ["quality_drop"]
-    assert names(readings(quality=Course(days=(USUAL,), window=Mean(19, 0.0), since=NOON))) == []
+    assert names(readings(quality=course(Mean(100, 65.0)))) == []  # 3.7 standard errors
+    assert names(readings(quality=course(Mean(100, 63.0)))) == ["quality_drop"]  # 4.2
+    assert names(readings(quality=course(Mean(19, 0.0)))) == []
+    assert names(readings(quality=course(Mean(20, 0.0)))) == ["quality_drop"]
+
+
+def test_a_fall_that_a_day_cannot_show_is_seen_in_the_week() -> None:
+    found = readings(adoption=course(Mean(500, 30.0), Mean(3_500, 210.0), earlier=(Mean(15_000, 1_500.0),)))
+    (alert,) = judge_health(found, LIMITS)
+    assert alert.message.startswith("tool adoption is 0.060 over 3,500 tasks since 2026-03-02 12:00 UTC, 40.0% below")
+
+
+def test_a_window_is_held_against_every_earlier_period_and_told_once() -> None:
+    fallen, slightly = Mean(3_000, 2_100.0), Mean(3_000, 2_280.0)
+    earlier = (slightly, USUAL, fallen)
+    (alert,) = judge_health(readings(quality=course(Mean(1_000, 690.0), Mean(3_500, 2_415.0), earlier=earlier)), LIMITS)
+    assert "13.8% below the 0.800 of 5,000 before" in alert.message
+    assert names(readings(quality=course(Mean(1_000, 690.0), earlier=(slightly, fallen)))) == []
 
 
 def test_without_earlier_days_nothing_has_dropped() -> None:
-    assert names(readings(quality=Course(days=(), window=Mean(500, 0.0), since=NOON))) == []
-    assert names(readings(adoption=Course(days=(Mean(500, 0.0),), window=Mean(500, 0.0), since=NOON))) == []
-
-
-def test_an_alarm_does_not_change_what_it_compares_with() -> None:
-    good, bad = Mean(500, 400.0), Mean(500, 300.0)
-    for lasting in range(1, 28):
-        days = (good, good, *[bad] * lasting)
-        assert baseline_of(days, LIMITS) == Mean(1_000, 800.0)
-        assert names(readings(quality=Course(days=days, window=bad, since=NOON))) == ["quality_drop"]
-    assert names(readings(quality=Course(days=(good, bad, good), window=good, since=NOON))) == []
+    assert names(readings(quality=course(Mean(500, 0.0), earlier=()))) == []
+    assert names(readings(quality=course(Mean(500, 0.0), earlier=(Mean(),)))) == []
+    assert names(readings(adoption=course(Mean(500, 0.0), earlier=(Mean(500, 0.0),)))) == []
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

@@ -1,5 +1,7 @@
 """What Prometheus reads is what the ledger says."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from math import inf
 from pathlib import Path
@@ -7,12 +9,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from psycopg.types.json import Jsonb
 
+from flywheel.pool import lake_readings
 from flywheel.pool.anonymization.day import anonymize_day
 from flywheel.pool.halts import halt_on_violations
 from flywheel.pool.health import ALARMS
 from flywheel.pool.intake import index_segments
-from flywheel.pool.lake_readings import read_lake, size_trend
+from flywheel.pool.lake_readings import LakeReading, read_lake, size_trend
 from flywheel.pool.metrics import render_metrics
 from flywheel.pool.overview import pool_counts
 from flywheel.pool.pool import BenchmarkPool
@@ -36,8 +40,8 @@ def fill(pool: BenchmarkPool, *, agent: str = "agent-a") -> None:
     index_segments(pool, now=LATER)
     validate_day(pool, DAY, now=LATER)
     anonymize_day(pool, DAY)
-    halt_on_violations(pool, DAY, now=LATER)
-    for place in (place_hot, place_warm, aggregate_cold):
+    clean = not halt_on_violations(pool, DAY, now=LATER).count
+    for place in (place_hot, place_warm, aggregate_cold) if clean else ():
         place(pool, DAY, now=LATER)
     refresh_statistics(pool, DAY)
 
@@ -75,7 +79,7 @@ def test_the_metrics_match_the_ledger(pool: BenchmarkPool) -> None:
     assert found["flywheel_pool_agent_success_ratio"] == {("agent-a", "tool-calling"): 0.75}
     assert found["flywheel_pool_tier_bytes"]["warm",] == tier_size(pool, "warm").tier_bytes > 0
     assert found["flywheel_pool_batch_points_missing"]["sft",] == 296
-    assert found["flywheel_pool_next_batch_seconds"]["sft",] == pytest.approx(296 / (4 / 7) * 86_400)
+    assert found["flywheel_pool_next_batch_seconds"]["sft",] == pytest.approx(296 / (4 / 0.25) * 86_400)
     assert found["flywheel_pool_alerts_active"] == {(alarm.name, alarm.severity): 0 for alarm in ALARMS}
 
 
@@ -109,7 +113,7 @@ def test_no_label_names_a_tenant_a_task_or_a_day(pool: BenchmarkPool) -> None:
     fill(pool)
     text = render_metrics(pool, now=LATER).decode()
     labels = {label for metric in parsed(pool).values() for sample in metric.samples for label in sample.labels}
-    assert labels == {"tier", "outcome", "gate", "state", "agent", "task_type", "alert", "severity", "phase"}
+    assert labels == {"tier", "outcome", "gate", "state", "agent", "task_type", "alert", "severity", "phase", "kind"}
     assert "acme" not in text
     assert "2026-03" not in text
 
@@ -141,3 +145,59 @@ def test_the_lake_is_asked_when_its_last_reading_is_old(pool: BenchmarkPool) -> 
     assert read_at(again + timedelta(minutes=1)) == again.timestamp()
     megabytes = size_trend(pool, "warm", DAY)
     assert megabytes == {DAY: tier_size(pool, "warm").tier_bytes / 1e6}
+
+
+def test_one_scrape_asks_the_lake_and_the_others_serve_the_old_reading_with_its_age(
+    pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(pool)
+    read_lake(pool, now=LATER)
+    asking, go_on = threading.Event(), threading.Event()
+    asked: list[datetime] = []
+
+    def slowly(opened: BenchmarkPool, *, now: datetime) -> LakeReading:
+        asked.append(now)
+        asking.set()
+        assert go_on.wait(60)
+        return read_lake(opened, now=now)
+
+    monkeypatch.setattr(lake_readings, "read_lake", slowly)
+    later = LATER + timedelta(hours=1)
+
+    def age() -> float:
+        return values(parsed(pool, now=later)["flywheel_pool_lake_reading_age_seconds"])[()]
+
+    with ThreadPoolExecutor(1) as scrapes:
+        first = scrapes.submit(age)
+        assert asking.wait(60)
+        assert [age(), age()] == [3600, 3600]
+        go_on.set()
+        assert first.result() == 0
+    assert age() == 0
+    assert asked == [later]
+
+
+def test_scrapes_of_a_pool_without_a_reading_wait_for_one(pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[datetime] = []
+
+    def counted(opened: BenchmarkPool, *, now: datetime) -> LakeReading:
+        asked.append(now)
+        return read_lake(opened, now=now)
+
+    monkeypatch.setattr(lake_readings, "read_lake", counted)
+    with ThreadPoolExecutor(4) as scrapes:
+        found = list(scrapes.map(lambda _: parsed(pool), range(4)))
+    assert [values(metrics["flywheel_pool_lake_readable"]) for metrics in found] == [{(): 1}] * 4
+    assert len(asked) == 1
+
+
+def test_training_batches_and_exports_are_counted_apart(pool: BenchmarkPool) -> None:
+    with pool.transaction() as connection:
+        for name, phases in {"b1": ("sft", "grpo"), "e1": ("sft",), "e2": ("curriculum",)}.items():
+            counts = Jsonb({"points": dict.fromkeys(phases, 1)})
+            connection.execute(
+                "INSERT INTO batches (id, digest, created_at, first_at, last_at, criteria, distribution, quality)"
+                " VALUES (%s, '', %s, %s, %s, '{}', %s, '{}')",
+                (name, LATER, LATER, LATER, counts),
+            )
+    assert values(parsed(pool)["flywheel_pool_batches"]) == {("training",): 1, ("export",): 2}

@@ -15,7 +15,7 @@ import pytest
 from flywheel.database import upgrade, url_with
 from flywheel.errors import DatabaseError
 from flywheel.pool import hot_store, validation
-from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.intake import index_segments
 from flywheel.pool.overview import pool_counts
 from flywheel.pool.pool import BenchmarkPool
@@ -96,6 +96,7 @@ def test_a_server_killed_while_points_are_copied_leaves_the_hot_tier_as_it_was(
 ) -> None:
     validate_day(pool, DAY, now=LATER)
     anonymize_day(pool, DAY)
+    find_violations(pool, DAY)
     with monkeypatch.context() as patched:
         patched.setattr(hot_store, "as_csv", dying(hot_store.as_csv, mortal))  # within COPY, before its first row
         with pytest.raises(DatabaseError, match="PostgreSQL cannot be used"):

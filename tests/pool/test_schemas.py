@@ -22,6 +22,7 @@ def rows(**columns: object) -> pd.DataFrame:
         "total_reward": [0.5, 0.0],
         "latency_ms": [10.0, 20.0],
         "tokens_used": [1, 2],
+        "tool_calls": pd.array([1, None], "Int64"),
         "rl_ready": [True, True],
         "warnings": [["plausible"], []],
         "waived": [[], ["time", "consistent"]],
@@ -43,6 +44,12 @@ def test_a_success_without_a_score_is_seen_across_columns() -> None:
     result = check_frame(rows(overall_score=[0.0, 0.0]), task_types=TYPES)
     assert not result.passed
     assert "a success has a score above 0" in " ".join(result.failures)
+
+
+def test_tool_calls_may_be_unknown_and_not_negative() -> None:
+    assert check_frame(rows(tool_calls=pd.array([None, None], "Int64")), task_types=TYPES).passed
+    result = check_frame(rows(tool_calls=pd.array([None, -1], "Int64")), task_types=TYPES)
+    assert result.failures == {"tool_calls: greater_than_or_equal_to(0)": 1}
 
 
 def test_a_gate_that_may_not_be_waived_is_counted() -> None:

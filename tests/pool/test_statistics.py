@@ -10,6 +10,8 @@ from flywheel.pool.histograms import GROWTH, histogram, merged, percentile
 from flywheel.pool.history import history_before
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.rows import arrow_schema, read_rows
+from flywheel.pool.schemas import ANONYMIZED, POINT_COLUMNS
 from flywheel.pool.statistics import agent_statistics, refresh_statistics
 from flywheel.pool.validation import validate_day
 from tests.pool.logs import NOON, Log, task_logs, write_segment
@@ -60,6 +62,22 @@ def test_counting_a_day_again_replaces_it(pool: BenchmarkPool) -> None:
     assert agent_statistics(pool, "agent-a") == before
     assert (report.tasks, report.successes, report.tasks_by_agent) == (8, 6, {"agent-a": 8})
     assert report.rows == 8
+
+
+def test_tool_calls_are_counted_as_the_payload_says_also_where_some_rows_do_not(pool: BenchmarkPool) -> None:
+    """A day of half the rows from an earlier version counts the same, to the digest."""
+    idle: dict[str, Any] = {"toolCallCount": 0, "toolsUsed": []}
+    talk = [{"role": "user", "content": '{"toolCallCount":7}'}, {"role": "assistant", "content": "done"}]
+    logs = [log for n in range(6) for log in task_logs(f"t{n}", **(idle if n % 3 else {}), messages=talk)]
+    counted(pool, "a", logs)
+    report = refresh_statistics(pool, DAY)
+    rows = list(read_rows(pool, ANONYMIZED, DAY))
+    assert sum(row["tool_calls"] > 0 for row in rows) == 2
+    older = [row | {"tool_calls": None} if number % 2 else row for number, row in enumerate(rows)]
+    pool.replace(ANONYMIZED, DAY, older, schema=arrow_schema(POINT_COLUMNS))
+    assert refresh_statistics(pool, DAY) == report
+    with pool.transaction() as connection:
+        assert connection.execute("SELECT sum(tool_tasks) FROM agent_statistics").fetchone() == (2,)
 
 
 def test_history_is_of_days_before_and_says_what_is_usual_where_enough_is_known(pool: BenchmarkPool) -> None:

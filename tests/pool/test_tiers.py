@@ -5,10 +5,11 @@ import pytest
 
 from flywheel.errors import PoolError
 from flywheel.pool import tiers
-from flywheel.pool.anonymization.day import anonymize_day
-from flywheel.pool.intake import index_segments, stale_days
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
+from flywheel.pool.intake import index_segments, mark_changed, stale_days
 from flywheel.pool.overview import list_days, pool_counts
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.readiness import missing, readiness
 from flywheel.pool.rows import Row, arrow_schema, read_rows
 from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, WARM
 from flywheel.pool.statistics import refresh_statistics
@@ -24,6 +25,7 @@ def through_anonymization(pool: BenchmarkPool, name: str, logs: Sequence[Log | b
     index_segments(pool, now=NOON + timedelta(days=2))
     validate_day(pool, day, now=NOON + timedelta(days=2))
     anonymize_day(pool, day)
+    find_violations(pool, day)
 
 
 def hot_rows(pool: BenchmarkPool) -> list[Row]:
@@ -85,8 +87,69 @@ def test_a_point_that_moved_to_another_day_is_in_the_hot_tier_once(pool: Benchma
     point = next(read_rows(pool, ANONYMIZED, DAY))
     yesterday = DAY - timedelta(days=1)
     pool.replace(ANONYMIZED, yesterday, [{**point, "day": yesterday}], schema=arrow_schema(POINT_COLUMNS))
+    with pool.transaction() as connection:
+        mark_changed(connection, [yesterday], now=NOON)
+    find_violations(pool, yesterday)
     assert place_hot(pool, yesterday, now=NOON).rows == 1
     assert [row["day"] for row in hot_rows(pool)] == [yesterday]
+
+
+PERSONAL = "ann.lee@example.org"  # an agent's name is kept as it is, so this one is found by the check
+PLACES = (place_hot, place_warm, aggregate_cold)
+
+
+def rows_in_tiers(pool: BenchmarkPool) -> list[int]:
+    tables = [list(read_rows(pool, table, DAY, columns=("tenant_id",))) for table in (WARM, COLD)]
+    return [len(hot_rows(pool)), *map(len, tables)]
+
+
+def test_no_tier_takes_points_that_hold_something_personal(pool: BenchmarkPool) -> None:
+    through_anonymization(pool, "a", task_logs("t1", agent=PERSONAL))
+    for place in PLACES:
+        with pytest.raises(PoolError, match=f"takes nothing of {DAY}: 1 privacy violations were found in its points"):
+            place(pool, DAY, now=NOON)
+    assert rows_in_tiers(pool) == [0, 0, 0]
+
+
+def test_no_tier_takes_points_that_were_made_since_the_check(pool: BenchmarkPool) -> None:
+    through_anonymization(pool, "a", task_logs("t1"))
+    for place in PLACES:
+        place(pool, DAY, now=NOON)
+    write_segment(pool.settings, "b", task_logs("t2"))
+    index_segments(pool, now=NOON)
+    validate_day(pool, DAY, now=NOON)
+    anonymize_day(pool, DAY)
+    for place in PLACES:
+        with pytest.raises(PoolError, match=r"did not look at its points\. Run the day 2026-03-02"):
+            place(pool, DAY, now=NOON)
+    assert rows_in_tiers(pool) == [1, 1, 1]
+    find_violations(pool, DAY)
+    assert place_warm(pool, DAY, now=NOON).rows == 2
+
+
+def test_no_tier_takes_points_that_replaced_those_of_the_check(pool: BenchmarkPool) -> None:
+    """As after a kill between the lake's commit and the ledger's."""
+    through_anonymization(pool, "a", [*task_logs("t1"), *task_logs("t2")])
+    rows = list(read_rows(pool, ANONYMIZED, DAY))
+    pool.replace(ANONYMIZED, DAY, rows[:1], schema=arrow_schema(POINT_COLUMNS))
+    for place in PLACES:
+        with pytest.raises(PoolError, match=r"looked at points with digest .*-2, there are now .*-1"):
+            place(pool, DAY, now=NOON)
+    assert rows_in_tiers(pool) == [0, 0, 0]
+    pool.replace(ANONYMIZED, DAY, (), schema=arrow_schema(POINT_COLUMNS))
+    assert place_warm(pool, DAY, now=NOON).rows == 0
+
+
+def test_warm_points_of_before_the_check_keep_a_batch_back(pool: BenchmarkPool) -> None:
+    through_anonymization(pool, "a", task_logs("t1"))
+    place_warm(pool, DAY, now=NOON)
+    assert readiness(pool, now=NOON).unchecked_days == 0
+    through_anonymization(pool, "b", task_logs("t2"))
+    ready = readiness(pool, now=NOON)
+    assert (ready.unverified_days, ready.privacy_violations, ready.unchecked_days) == (0, 0, 1)
+    assert "the warm tier has other points of 1 days than the privacy check" in missing(ready, pool.settings.batch)[-1]
+    place_warm(pool, DAY, now=NOON)
+    assert readiness(pool, now=NOON).unchecked_days == 0
 
 
 def test_aggregates_are_sums_over_the_points(pool: BenchmarkPool) -> None:
@@ -137,4 +200,4 @@ def test_the_overview_counts_lines_and_tiers(pool: BenchmarkPool) -> None:
         "waiting": 2,
     }
     (overview,) = list_days(pool)
-    assert (overview.day, overview.hot, overview.warm, overview.privacy_violations) == (DAY, 1, None, None)
+    assert (overview.day, overview.hot, overview.warm, overview.privacy_violations) == (DAY, 1, None, 0)

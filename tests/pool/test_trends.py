@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
+from flywheel.pool.batches import make_batch
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.quarantine import list_quarantine, release
@@ -111,9 +112,10 @@ def test_a_tier_has_rows_days_and_bytes_of_its_present_version(pool: BenchmarkPo
 
 
 def test_a_phase_has_its_points_in_time_at_once_or_never() -> None:
-    assert phase_outlook("sft", points=10, before=3, needed=20).days == 10.0
-    assert phase_outlook("sft", points=20, before=20, needed=20).days == 0.0
-    assert phase_outlook("sft", points=10, before=10, needed=20).days is None
+    week = timedelta(days=7)
+    assert phase_outlook("sft", points=10, before=3, needed=20, time=week).days == 10.0
+    assert phase_outlook("sft", points=20, before=20, needed=20, time=week).days == 0.0
+    assert phase_outlook("sft", points=10, before=10, needed=20, time=week).days is None
 
 
 def test_the_outlook_counts_new_tasks_only(pool: BenchmarkPool) -> None:
@@ -122,11 +124,28 @@ def test_the_outlook_counts_new_tasks_only(pool: BenchmarkPool) -> None:
     outlook = batch_outlook(pool, now=LATER)
     sft, grpo = outlook.phases
     assert (sft.phase, sft.points, sft.needed) == ("sft", 6, 20)
-    assert sft.per_day == pytest.approx(6 / 7)
-    assert sft.days == pytest.approx(14 / (6 / 7))
+    assert sft.per_day == pytest.approx(6 / 2)  # the first of them came two days ago
+    assert sft.days == pytest.approx(14 / 3)
+    assert batch_outlook(pool, now=NOON + timedelta(days=7)).phases[0].per_day == pytest.approx(6 / 7)
     assert (grpo.points, grpo.days, outlook.days) == (0, None, None)
     assert outlook.missing[0] == "6 of 20 new points with quality ≥ 0.8 for SFT"
     again = [log | {"source": "bench:t0"} if log["log"] == "routing" else log for log in tasks("again", 5, days=1)]
     fill(pool, "b", again, day=NEXT)
     assert batch_outlook(pool, now=LATER).phases[0].points == 6
     assert batch_outlook(pool, now=LATER + timedelta(days=8)).days is None
+
+
+def test_twenty_points_a_day_are_twenty_a_day_in_a_young_pool_and_after_a_batch(pool: BenchmarkPool) -> None:
+    small = PhaseThreshold(points=8, quality=0.5, max_age_days=90, task_types=1, agents=1)
+    criteria = BatchSettings(sft=small, grpo=small)
+    pool = type(pool)(pool.engine, pool.lake, pool.settings.model_copy(update={"batch": criteria}))
+    day = NOON + timedelta(days=1)
+    failed: dict[str, Any] = {"success": False, "overallScore": 0.3}
+    fill(pool, "a", [*tasks("good", 10), *tasks("bad", 10, **failed)])
+    assert [phase.per_day for phase in batch_outlook(pool, now=day).phases] == pytest.approx([10, 10], rel=0.01)
+    make_batch(pool, "b1", now=day)
+    assert [phase.per_day for phase in batch_outlook(pool, now=day).phases] == [0, 0]
+    fill(pool, "b", [*tasks("more", 10, days=1), *tasks("worse", 10, days=1, **failed)], day=NEXT)
+    outlook = batch_outlook(pool, now=day + timedelta(days=1))
+    assert [phase.points for phase in outlook.phases] == [10, 20]  # GRPO may use SFT's
+    assert [phase.per_day for phase in outlook.phases] == pytest.approx([10, 10], rel=0.01)

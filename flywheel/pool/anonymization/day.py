@@ -61,7 +61,7 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
         pool.replace_files(ANONYMIZED, day, files, schema=arrow_schema(POINT_COLUMNS))
         if known:
             connection.execute(
-                "UPDATE days SET anonymized_revision = %s, privacy_violations = NULL,"
+                "UPDATE days SET anonymized_revision = %s, privacy_violations = NULL, verified_digest = NULL,"
                 " points_removed_at = CASE WHEN points = %s THEN NULL ELSE points_removed_at END WHERE day = %s",
                 (known[0], account.digest.rows, day),
             )
@@ -114,19 +114,32 @@ def processes_for(pool: BenchmarkPool, *, points: int) -> int:
 def find_violations(pool: BenchmarkPool, day: date) -> Violations:
     """Look for what is left in the day's anonymized points with other eyes, and enter the count into the ledger.
 
+    So is the digest of the points that it looked at: no tier takes others (``flywheel.pool.tiers``).
+
     Raises:
         PoolError: the lake cannot be used.
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
-        known = connection.execute("SELECT points FROM days WHERE day = %s", (day,)).fetchone()
+        return enter_violations(pool, connection, day)
+
+
+def enter_violations(pool: BenchmarkPool, connection: Connection[Any], day: date) -> Violations:
+    """The same in the caller's transaction, until whose end nobody anonymizes the day anew.
+
+    So the ledger never says of points what was found in others.
+    """
+    pool.share(connection, f"anonymization:{day}")
+    known = connection.execute("SELECT points FROM days WHERE day = %s", (day,)).fetchone()
     processes = processes_for(pool, points=known[0] if known else 0)
     total = Suspicions()
     for found in mapped(suspicions_of, pool.lake.contents(ANONYMIZED, str(day)), processes=processes):
         total.add(found)
     count = total.by_type.total()
-    with pool.transaction() as connection:
-        connection.execute("UPDATE days SET privacy_violations = %s WHERE day = %s", (count, day))
+    connection.execute(
+        "UPDATE days SET privacy_violations = %s, verified_digest = %s WHERE day = %s",
+        (count, total.looked_at.hexdigest(), day),
+    )
     return Violations(
         day=day,
         count=count,

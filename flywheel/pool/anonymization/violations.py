@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from flywheel.pool.digests import texts_of
+from flywheel.pool.digests import Digest, texts_of
 from flywheel.pool.files import read_file
 
 EXAMPLES = 20  # places that are named; the others are counted
@@ -48,17 +48,19 @@ class Violation(Struct, frozen=True, kw_only=True):
 
 
 class Suspicions(Struct):
-    """What is left in some points; ``where`` says point, field and type."""
+    """What is left in some points; ``where`` says point, field and type, ``looked_at`` is the digest of all of them."""
 
     points: int = 0
     by_type: Counter[str] = msgspec.field(default_factory=Counter)
     where: list[str] = msgspec.field(default_factory=list)
+    looked_at: Digest = msgspec.field(default_factory=Digest)
 
     def add(self, other: "Suspicions") -> None:
         """Account for what another one found."""
         self.points += other.points
         self.by_type.update(other.by_type)
         self.where = [*self.where, *other.where][:EXAMPLES]
+        self.looked_at.update(other.looked_at)
 
 
 def suspicions_of(content: bytes) -> Suspicions:
@@ -66,6 +68,7 @@ def suspicions_of(content: bytes) -> Suspicions:
     found = Suspicions()
     decode = msgspec.json.Decoder().decode
     for payload in texts_of(read_file(content, columns=["payload"]).column("payload")):
+        found.looked_at.add(payload)
         point = decode(payload)
         violations = list(violations_of(point)) if is_suspicious(point) else []
         found.points += bool(violations)

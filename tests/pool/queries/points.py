@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
-from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
@@ -53,6 +53,7 @@ def fill(pool: BenchmarkPool, days: Sequence[date], *, tasks: int = 24) -> None:
     for day in days:
         validate_day(pool, day, now=noon(day) + timedelta(days=1))
         anonymize_day(pool, day)
+        find_violations(pool, day)
         refresh_statistics(pool, day)
 
 

@@ -11,6 +11,7 @@ from hypothesis import settings as rules
 from hypothesis import strategies as st
 
 from flywheel.errors import QueryError
+from flywheel.pool.anonymization.day import find_violations
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
@@ -200,6 +201,7 @@ def test_a_task_on_its_way_to_another_day_is_read_once(
     other = two_days[1 - late]
     kept = list(read_rows(pool, ANONYMIZED, other))
     pool.replace(ANONYMIZED, other, [*kept, {**moving, "day": other}], schema=arrow_schema(POINT_COLUMNS))
+    find_violations(pool, other)
     for day, tier in zip(two_days, tiers.split(), strict=True):
         (place_hot if tier == "hot" else place_warm)(pool, day, now=noon(two_days[1]))
     mark_late(pool, two_days[late])
