@@ -188,15 +188,16 @@ def test_a_time_range_is_held_to_the_microsecond(
 def test_statistics_of_a_time_range_do_not_round_beyond_it(
     client: TestClient, placed: BenchmarkPool, granted: Granted, day: Any, by: str
 ) -> None:
-    """The whole last hour would come of rounding up, and with it the whole day of aggregates."""
+    """Rounded up, the range would hold a point of 22:38, in the lake too."""
     midnight = datetime.combine(day, clock(), tzinfo=UTC)
-    until = midnight + timedelta(hours=23, minutes=59)
+    until = midnight + timedelta(hours=22, minutes=30)
     _, headers = granted("analyst", since=midnight + timedelta(hours=1, minutes=30), until=until)
-    where = PointFilter(since=midnight + timedelta(hours=2), until=midnight + timedelta(hours=23))
+    where = PointFilter(since=midnight + timedelta(hours=2), until=midnight + timedelta(hours=22))
+    assert any(until < point.timestamp < until + timedelta(minutes=30) for point in all_points(placed, (day,)))
     expected = 0 if day == COLD and by == "complexity" else sum(agrees(p, where) for p in all_points(placed, (day,)))
     found = client.get("/v1/pool/statistics/system", params={"by": by}, headers=headers).json()
     assert found["total"]["tasks"] == expected
-    later = {"by": by, "until": f"{day}T23:58:30Z"}
+    later = {"by": by, "until": f"{day}T22:15:30Z"}
     again = client.get("/v1/pool/statistics/system", params=later, headers=headers).json()
     assert again["total"]["tasks"] == expected
     exact: dict[str, Any] = {"by": by, "rlReady": True}
