@@ -82,7 +82,9 @@ def needs(action: str) -> str:
     """Which grants allow an action, in words."""
     demanded = ACTIONS[action]
     words = f"a grant as {' or '.join(demanded.roles)}{limits(demanded)}"
-    return f"{words}; or {needs(demanded.of_tenants)}, of its own tenants" if demanded.of_tenants else words
+    if not demanded.of_tenants:
+        return words
+    return f"{words} (one as {' or '.join(ACTIONS[demanded.of_tenants].roles)} for some tenants is answered for these)"
 
 
 def limits(demanded: Action) -> str:

@@ -73,6 +73,7 @@ def test_the_systems_statistics_are_the_pools(client: TestClient, placed: Benchm
 def test_the_pool_as_a_whole_and_its_quality(client: TestClient) -> None:
     whole = client.get("/v1/pool/statistics").json()
     assert (whole["counts"]["points"], whole["tiers"]["warm"]["days"]) == (96, 3)
+    assert whole["counts"]["linesInPoints"] == 288
     found = client.get("/v1/pool/quality", params={"from": str(DAYS[0]), "to": str(DAYS[1])}).json()
     assert (found["days"], found["points"], found["unverifiedDays"], found["passed"]) == (2, 48, 2, False)
     assert any("days unverified" in target["verdict"] for target in found["targets"])
@@ -160,6 +161,7 @@ def test_without_a_database_everything_is_503_and_with_it_again_answered(setting
                 found = refusal(client.get(f"/v1/pool/{path}"), 503)
                 assert "PostgreSQL" in found["detail"]
                 assert (name in found["detail"]) == (path != "healthz")
+            assert name in refusal(client.get("/metrics"), 503)["detail"]
             move(f"{name}_gone", name)
             assert client.get("/v1/pool/statistics").status_code == 200
             client.app.state.cache.refresh()  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ words before it is asked, and is all there is for the lake, which has no rows of
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
@@ -119,8 +119,8 @@ def why_refused(grant: Grant, action: str, *, now: datetime) -> str:
         return f"grant {grant.id} of {grant.principal} is for anonymized fields; {action} shows lines as they arrived"
     if demanded.whole_pool and grant.tenants is not None:
         return (
-            f"grant {grant.id} of {grant.principal} is for {len(grant.tenants):,} tenants; {action} cannot be told "
-            f"apart by tenant and needs a grant for all"
+            f"grant {grant.id} of {grant.principal} is for {tenants_in_words(grant.tenants)}; {action} cannot be "
+            f"told apart by tenant and needs a grant for all"
         )
     if demanded.all_time and (grant.since is not None or grant.until is not None):
         return (
@@ -147,7 +147,7 @@ def narrow(asked: PointFilter, grant: Grant) -> PointFilter:
         tenants = tuple(name for name in asked.tenants or grant.tenants if name in grant.tenants)
         if not tenants:  # an empty tuple would ask for all of them
             raise AccessError(
-                f"grant {grant.id} of {grant.principal} is for {len(grant.tenants):,} tenants, and none of the "
+                f"grant {grant.id} of {grant.principal} is for {tenants_in_words(grant.tenants)}, and none of the "
                 f"{len(asked.tenants):,} asked for is among them"
             )
     since = max((at for at in (asked.since, grant.since) if at is not None), default=None)
@@ -168,6 +168,11 @@ def narrow(asked: PointFilter, grant: Grant) -> PointFilter:
         success=asked.success,
         rl_ready=asked.rl_ready,
     )
+
+
+def tenants_in_words(tenants: Sequence[str]) -> str:
+    """How many tenants."""
+    return f"{len(tenants):,} tenant{'' if len(tenants) == 1 else 's'}"
 
 
 def range_of(since: datetime | None, until: datetime | None) -> str:
