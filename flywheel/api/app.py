@@ -8,7 +8,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from flywheel.api import points, pool
+from flywheel.api import metrics, points, pool
 from flywheel.api.callers import api_token
 from flywheel.api.problems import add_handlers
 from flywheel.pool.pool import BenchmarkPool
@@ -43,14 +43,17 @@ def create_app(settings: Settings, *, clock: Callable[[], datetime] | None = Non
         summary="The benchmark data pool over HTTP.",
         description=(
             "Statistics, points, quality and batches of the benchmark data pool, over all tiers. Every answer says "
-            "which days it covers. Requests carry the installation's token (`secrets/api_token` in its home) as "
-            "`Authorization: Bearer …`; errors are problem details (RFC 9457)."
+            "which days it covers.\n\n"
+            "Requests carry a token as `Authorization: Bearer …`: that of a grant (`flywheel access request` asks for "
+            "one, `flywheel access token` makes its token), which reads what the grant shows, or the installation's "
+            "own (`secrets/api_token` in its home), which reads everything. Each route's answer 403 says which grants "
+            "it needs. Every access is audited. Errors are problem details (RFC 9457)."
         ),
         version=version("arbiter-flywheel"),
         lifespan=lifespan,
     )
     app.state.token = api_token(settings)
     add_handlers(app)
-    for router in (pool.open_router, pool.router, points.router):
+    for router in (pool.open_router, pool.router, points.router, metrics.router):
         app.include_router(router)
     return app

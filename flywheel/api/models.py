@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_serializer
 from pydantic.alias_generators import to_camel
 
 from flywheel.errors import QueryError
@@ -186,7 +186,7 @@ class TierTotals(Answer):
 class PoolStatistics(Answer):
     """The pool as a whole."""
 
-    counts: dict[str, int] = Field(description="what became of all lines; `points` counts tasks")
+    counts: dict[str, int] = Field(description="what became of all lines; `points` counts tasks, `linesInPoints` lines")
     first_day: date | None
     last_day: date | None
     tiers: dict[str, TierTotals]
@@ -195,6 +195,11 @@ class PoolStatistics(Answer):
     total: Figures
     by_task_type: dict[str, Figures]
     coverage: StatisticsCoverage
+
+    @field_serializer("counts")
+    def by_wire_names(self, counts: dict[str, int]) -> dict[str, int]:
+        """Counts by their names in camelCase."""
+        return {to_camel(name): number for name, number in counts.items()}
 
 
 class Batch(Answer):

@@ -13,12 +13,15 @@ from fastapi.responses import StreamingResponse
 from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 
+from flywheel.api.access import Access, allowed, refusals
 from flywheel.api.callers import authorized
 from flywheel.api.models import PointPage, PointParameters
-from flywheel.api.pool import COMMON, Pool
+from flywheel.api.pool import COMMON
 from flywheel.api.problems import documented
 from flywheel.errors import QueryError
+from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.queries.plan import Coverage
 from flywheel.pool.queries.points import LIGHT_COLUMNS, PointQuery, Points, Position, Reading
 
 JSON, ARROW, JSON_LINES = "application/json", "application/vnd.apache.arrow.stream", "application/jsonl"
@@ -48,9 +51,14 @@ router = APIRouter(prefix="/v1/pool", tags=["pool"], dependencies=[Depends(autho
             },
         },
         **documented(HTTPStatus.NOT_ACCEPTABLE),
+        **refusals("points.read"),
     },
 )
-def points(request: Request, parameters: Annotated[PointParameters, Query()], pool: Pool) -> Response:
+def points(
+    request: Request,
+    parameters: Annotated[PointParameters, Query()],
+    access: Annotated[Access, Depends(allowed("points.read"))],
+) -> Response:
     """Points across tiers, each once. `Accept` chooses:
 
     - `application/json`: a page. Go on with `cursor` set to its `next` until that is null.
@@ -62,8 +70,8 @@ def points(request: Request, parameters: Annotated[PointParameters, Query()], po
     """
     media_type = accepted(request.headers.get("accept", "*/*"))
     if media_type == JSON:
-        return Response(page(pool, parameters), media_type=JSON)
-    return stream(pool, parameters, media_type=media_type)
+        return Response(page(access, parameters), media_type=JSON)
+    return stream(access, parameters, media_type=media_type)
 
 
 def accepted(header: str) -> str:
@@ -81,7 +89,7 @@ def accepted(header: str) -> str:
     )
 
 
-def page(pool: BenchmarkPool, parameters: PointParameters) -> bytes:
+def page(access: Access, parameters: PointParameters) -> bytes:
     """A page as JSON: one point more is asked for than is shown, to know whether there is a next one.
 
     Raises:
@@ -95,25 +103,45 @@ def page(pool: BenchmarkPool, parameters: PointParameters) -> bytes:
     shown = tuple(parameters.columns) or LIGHT_COLUMNS
     query = query_of(parameters, shown, order=parameters.order or "recent", limit=limit + 1)
     wide = tuple(dict.fromkeys((*query.columns, *PLACE)))
-    with Points(pool, query).reading(wide) as found:
-        rows = [row for batch in found.batches for row in batch.to_pylist()]
+
+    def read(pool: BenchmarkPool, where: PointFilter) -> tuple[list[dict[str, Any]], Coverage]:
+        with Points(pool, msgspec.structs.replace(query, where=where)).reading(wide) as found:
+            return [row for batch in found.batches for row in batch.to_pylist()], found.coverage
+
+    rows, coverage = access.read(
+        read,
+        asked=parameters.where,
+        details=details_of(parameters, media_type=JSON),
+        rows=lambda found: min(len(found[0]), limit),
+    )
     last = rows[limit - 1] if len(rows) > limit else None
     return msgspec.json.encode(
         {
             "points": [wire_row(row, shown) for row in rows[:limit]],
             "next": None if last is None else cursor_of(Position(*(last[name] for name in PLACE))),
-            "coverage": camel(msgspec.to_builtins(found.coverage)),
+            "coverage": camel(msgspec.to_builtins(coverage)),
         }
     )
 
 
-def stream(pool: BenchmarkPool, parameters: PointParameters, *, media_type: str) -> StreamingResponse:
-    """All points, some thousand at a time. What cannot be asked or read is said before the first byte."""
+def stream(access: Access, parameters: PointParameters, *, media_type: str) -> StreamingResponse:
+    """All points, some thousand at a time. What cannot be asked or read is said before the first byte.
+
+    The audit has it before, too, so without the number of its points.
+    """
     default = LIGHT_COLUMNS if media_type == ARROW else ("payload",)
     columns = tuple(parameters.columns) or default
     query = query_of(parameters, columns, order=parameters.order or "any", limit=parameters.limit)
-    held = ExitStack()
-    found = held.enter_context(Points(pool, query).reading())
+    with ExitStack() as opened:
+        found = access.read(
+            lambda pool, where: opened.enter_context(
+                Points(pool, msgspec.structs.replace(query, where=where)).reading()
+            ),
+            asked=parameters.where,
+            details=details_of(parameters, media_type=media_type),
+            rows=lambda _: None,
+        )
+        held = opened.pop_all()
     encode: Callable[[Reading], Iterator[bytes]] = arrow_parts if media_type == ARROW else line_parts
 
     def parts() -> Iterator[bytes]:
@@ -124,6 +152,12 @@ def stream(pool: BenchmarkPool, parameters: PointParameters, *, media_type: str)
     return StreamingResponse(parts(), media_type=media_type, headers={"Flywheel-Coverage": coverage})
 
 
+def details_of(parameters: PointParameters, *, media_type: str) -> dict[str, Any]:
+    """What was asked but for the filter, for the audit."""
+    asked = parameters.model_dump(include={"columns", "order", "limit", "cursor"})
+    return {"accept": media_type, **asked}
+
+
 def query_of(
     parameters: PointParameters,
     columns: tuple[str, ...],
@@ -131,7 +165,7 @@ def query_of(
     order: Literal["any", "recent", "oldest"],
     limit: int | None,
 ) -> PointQuery:
-    """The query, with columns by either of their names."""
+    """The query, with columns by either of their names, of what is asked: not yet of what the caller may read."""
     return PointQuery(
         where=parameters.where,
         columns=tuple(SNAKE.get(name, name) for name in columns),
@@ -197,9 +231,12 @@ def position_of(cursor: str) -> Position:
         QueryError: it is none of ours.
     """
     try:
-        return msgspec.json.decode(urlsafe_b64decode(cursor), type=Position)
+        place = msgspec.json.decode(urlsafe_b64decode(cursor), type=Position)
     except (ValueError, msgspec.MsgspecError):
-        raise QueryError(f"cursor {cursor!r} is none of this service's; take `next` of the page before") from None
+        place = None
+    if place is None or place.timestamp.tzinfo is None or "\0" in place.id:
+        raise QueryError(f"cursor {cursor!r} is none of this service's; take `next` of the page before")
+    return place
 
 
 SNAKE = {to_camel(name): name for name in (*LIGHT_COLUMNS, "payload")}

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 
 from flywheel.api import models
+from flywheel.api.access import Access, allowed, refusals
 from flywheel.api.callers import authorized
 from flywheel.api.problems import documented
 from flywheel.errors import FlywheelError, ServiceError
@@ -52,53 +53,90 @@ def healthz(pool: Pool, cache: Cache) -> models.Health:
     return models.Health(status="ok", routing_statistics_age_s=age_s)
 
 
-@router.get("/agents/{agent_id:path}/statistics")
+@router.get("/agents/{agent_id:path}/statistics", responses=refusals("statistics.read"))
 def agent_statistics(
-    agent_id: str, parameters: Annotated[models.FilterParameters, Query()], pool: Pool
+    agent_id: str,
+    parameters: Annotated[models.FilterParameters, Query()],
+    access: Annotated[Access, Depends(allowed("statistics.read"))],
 ) -> models.AgentAnswer:
     """How an agent did, over all tiers: tasks, successes, quality, latency and tokens, in all and per task type.
 
-    Times are rounded up to whole hours unless the filter needs single points; `coverage` says so.
+    Times are rounded up to whole hours unless the filter needs single points; `coverage` says so. An analyst of some
+    tenants is answered from the points and aggregates of these alone.
     """
-    return models.AgentAnswer.model_validate(pool.get_agent_statistics(agent_id, parameters.where))
+    found = access.read(lambda pool, where: pool.get_agent_statistics(agent_id, where), asked=parameters.where)
+    return models.AgentAnswer.model_validate(found)
 
 
-@router.get("/agents/{agent_id:path}/routing-statistics")
+@router.get("/agents/{agent_id:path}/routing-statistics", responses=refusals("routing.read"))
 def routing_statistics(
-    agent_id: str, parameters: Annotated[models.RoutingParameters, Query()], cache: Cache
+    agent_id: str,
+    parameters: Annotated[models.RoutingParameters, Query()],
+    cache: Cache,
+    access: Annotated[Access, Depends(allowed("routing.read"))],
 ) -> models.RoutingAnswer:
     """How an agent did of late and since ever, from memory; `ageS` says how long ago that was read."""
-    return models.RoutingAnswer.model_validate(cache.of(agent_id, parameters.task_type))
+    found = access.read(
+        lambda *_: cache.of(agent_id, parameters.task_type), details={"task_type": parameters.task_type}
+    )
+    return models.RoutingAnswer.model_validate(found)
 
 
-@router.get("/statistics/system")
-def system_statistics(parameters: Annotated[models.SystemParameters, Query()], pool: Pool) -> models.SystemAnswer:
-    """How all agents did, by task type, agent, complexity or UTC day, over all tiers."""
-    return models.SystemAnswer.model_validate(pool.get_system_statistics(parameters.by, parameters.where))
+@router.get("/statistics/system", responses=refusals("statistics.read"))
+def system_statistics(
+    parameters: Annotated[models.SystemParameters, Query()],
+    access: Annotated[Access, Depends(allowed("statistics.read"))],
+) -> models.SystemAnswer:
+    """How all agents did, by task type, agent, complexity or UTC day, over all tiers.
+
+    An analyst of some tenants is answered from the points and aggregates of these alone.
+    """
+    found = access.read(
+        lambda pool, where: pool.get_system_statistics(parameters.by, where),
+        asked=parameters.where,
+        details={"by": parameters.by},
+    )
+    return models.SystemAnswer.model_validate(found)
 
 
-@router.get("/statistics")
-def statistics(parameters: Annotated[models.Parameters, Query()], pool: Pool) -> models.PoolStatistics:
+@router.get("/statistics", responses=refusals("overview.read"))
+def statistics(
+    parameters: Annotated[models.Parameters, Query()], access: Annotated[Access, Depends(allowed("overview.read"))]
+) -> models.PoolStatistics:
     """The pool as a whole: what became of all lines, what each tier holds, who did how well."""
     del parameters
-    return models.PoolStatistics.model_validate(pool.get_statistics())
+    return models.PoolStatistics.model_validate(access.read(lambda pool, where: pool.get_statistics(where)))
 
 
-@router.get("/quality", responses=NAMED)
-def quality(parameters: Annotated[models.QualityParameters, Query()], pool: Pool) -> models.QualityReport:
+@router.get("/quality", responses=NAMED | refusals("overview.read"))
+def quality(
+    parameters: Annotated[models.QualityParameters, Query()],
+    access: Annotated[Access, Depends(allowed("overview.read"))],
+) -> models.QualityReport:
     """The quality of some days against the targets, each with a verdict in numbers."""
-    return models.QualityReport.model_validate(pool.validate_quality(parameters.since, parameters.until))
+    found = access.read(
+        lambda pool, _: pool.validate_quality(parameters.since, parameters.until),
+        details={"from": parameters.since, "to": parameters.until},
+    )
+    return models.QualityReport.model_validate(found)
 
 
-@router.get("/batches")
-def batches(parameters: Annotated[models.Parameters, Query()], pool: Pool) -> models.Batches:
+@router.get("/batches", responses=refusals("batches.read"))
+def batches(
+    parameters: Annotated[models.Parameters, Query()], access: Annotated[Access, Depends(allowed("batches.read"))]
+) -> models.Batches:
     """All training batches, oldest first."""
     del parameters
-    return models.Batches(batches=[models.Batch.model_validate(batch) for batch in list_batches(pool)])
+    found = access.read(lambda pool, _: list_batches(pool))
+    return models.Batches(batches=[models.Batch.model_validate(batch) for batch in found])
 
 
-@router.get("/batches/{batch_id}", responses=NAMED)
-def batch(batch_id: str, parameters: Annotated[models.Parameters, Query()], pool: Pool) -> models.Batch:
+@router.get("/batches/{batch_id}", responses=NAMED | refusals("batches.read"))
+def batch(
+    batch_id: str,
+    parameters: Annotated[models.Parameters, Query()],
+    access: Annotated[Access, Depends(allowed("batches.read"))],
+) -> models.Batch:
     """One training batch."""
     del parameters
-    return models.Batch.model_validate(pool.get_batch(batch_id))
+    return models.Batch.model_validate(access.read(lambda pool, _: pool.get_batch(batch_id)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flywheel.cli.alerts import alerts
+from flywheel.cli.audit import audited
 from flywheel.cli.export import export, release
 from flywheel.cli.halts import halts, lift
 from flywheel.cli.output import print_json, print_mapping, print_table
@@ -55,7 +56,7 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
 
     with pool_of(load()) as opened:
         counts = pool_counts(opened)
-        days = list_days(opened)
+        days = audited(opened, "overview.read", lambda: list_days(opened))
         lacking = missing(readiness(opened, now=opened.now()), opened.settings.batch)
     if as_json:
         print_json({"counts": counts, "days": days, "missingForTraining": lacking})
@@ -87,11 +88,11 @@ def batches(load: "Callable[[], Settings]", batch_id: str | None, as_json: bool)
 
     with pool_of(load()) as opened:
         if batch_id is not None:
-            members = batch_members(opened, batch_id)
+            members = audited(opened, "batches.read", lambda: batch_members(opened, batch_id), batch=batch_id)
             rows = [(m.phase, m.split, m.position, m.point_id, m.source_task, m.day) for m in members]
             show(members, ("phase", "split", "position", "point", "source task", "day"), rows, as_json=as_json)
             return
-        found = list_batches(opened)
+        found = audited(opened, "batches.read", lambda: list_batches(opened))
     rows_of_batches = [
         (b.id, f"{b.created_at:%Y-%m-%d %H:%M}", counts(b.points), counts(b.splits), b.released_because, b.digest[:16])
         for b in found

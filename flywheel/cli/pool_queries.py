@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from flywheel.cli.audit import audited
 from flywheel.cli.output import cell, print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
@@ -85,11 +86,13 @@ def statistics(
 
     with pool_of(load()) as opened:
         where = where_of((), filters)
-        found: AgentAnswer | SystemAnswer
-        if agent_id is not None:
-            found = opened.get_agent_statistics(agent_id, where)
-        else:
-            found = opened.get_system_statistics(cast("By", by), where)
+
+        def read() -> "AgentAnswer | SystemAnswer":
+            if agent_id is not None:
+                return opened.get_agent_statistics(agent_id, where)
+            return opened.get_system_statistics(cast("By", by), where)
+
+        found = audited(opened, "statistics.read", read, asked=where, agent=agent_id, by=by)
     if as_json:
         print_json(found)
         return
@@ -190,11 +193,15 @@ def points(
     )
     with pool_of(load()) as opened:
         found = opened.get_points(query)
+        terms: dict[str, Any] = {"asked": query.where, "format": form, "order": order, "limit": query.limit}
         if form == "table":
-            print_table(columns, [tuple(row.values()) for row in found.table().to_pylist()])
+            table = audited(opened, "points.read", found.table, **terms)
+            print_table(columns, [tuple(row.values()) for row in table.to_pylist()])
         elif output is None:
+            audited(opened, "points.read", lambda: None, streamed=True, **terms)
             write_points(found, form, sys.stdout.buffer)
         else:
+            audited(opened, "points.read", lambda: None, streamed=True, output=str(output), **terms)
             with output.open("wb") as file:
                 write_points(found, form, file)
         coverage = found.coverage
@@ -238,7 +245,8 @@ def quality(load: "Callable[[], Settings]", first: datetime | None, last: dateti
     from flywheel.cli.connection import pool_of
 
     with pool_of(load()) as opened:
-        found = opened.validate_quality(first.date() if first else None, last.date() if last else None)
+        days = (first.date() if first else None, last.date() if last else None)
+        found = audited(opened, "overview.read", lambda: opened.validate_quality(*days), first=days[0], last=days[1])
     if as_json:
         print_json(found)
     else:

@@ -18,8 +18,9 @@ STREAM_GRACE_S = 3
 def serve(load: "Callable[[], Settings]", host: str | None, port: int | None) -> None:
     """Serve the benchmark data pool over HTTP until Ctrl-C.
 
-    `flywheel up` does it too; this one is for a machine of its own. Requests carry the token in HOME/secrets/api_token.
-    /docs describes what can be asked.
+    `flywheel up` does it too; this one is for a machine of its own. Requests carry a grant's token, from
+    `flywheel access token`, or the installation's in HOME/secrets/api_token. /docs describes what can be asked,
+    /metrics is for Prometheus.
 
     \b
     Examples:

@@ -102,6 +102,15 @@ class BenchmarkPool(Struct, frozen=True):
         """Keep those who are ``exclusive`` under this name out until the transaction ends; others may share."""
         connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (lock_key(name),))
 
+    @contextmanager
+    def as_service(self, connection: "Connection[Any]") -> Iterator[None]:
+        """Statements within have the service's rights, also in a principal's transaction.
+
+        They are for what decides where something is read, and is not given out itself.
+        """
+        del connection
+        yield
+
     def now(self) -> datetime:
         """What the clock says, UTC; in a simulation the moment that is simulated."""
         return self.settings.simulated_now or datetime.now(UTC)
@@ -199,11 +208,11 @@ class BenchmarkPool(Struct, frozen=True):
 
         return statistics.get_system_statistics(self, by, where or PointFilter())
 
-    def get_statistics(self) -> "PoolStatistics":
+    def get_statistics(self, where: "PointFilter | None" = None) -> "PoolStatistics":
         """The pool as a whole: see ``flywheel.pool.queries.statistics``."""
         from flywheel.pool.queries import statistics
 
-        return statistics.get_statistics(self)
+        return statistics.get_statistics(self, where or PointFilter())
 
     def get_batch(self, batch_id: str) -> "Batch":
         """A training batch: see ``flywheel.pool.queries.batches``."""

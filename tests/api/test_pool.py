@@ -76,6 +76,7 @@ def test_the_pool_as_a_whole_and_its_quality(client: TestClient, placed: Benchma
         anonymize_day(placed, day)  # nobody looked at its points since
     whole = client.get("/v1/pool/statistics").json()
     assert (whole["counts"]["points"], whole["tiers"]["warm"]["days"]) == (96, 3)
+    assert whole["counts"]["linesInPoints"] == 288
     found = client.get("/v1/pool/quality", params={"from": str(DAYS[0]), "to": str(DAYS[1])}).json()
     assert (found["days"], found["points"], found["unverifiedDays"], found["passed"]) == (2, 48, 2, False)
     assert any("days unverified" in target["verdict"] for target in found["targets"])
@@ -109,7 +110,7 @@ def test_batches_are_listed_and_described(settings: Settings) -> None:
 
 def test_who_has_no_token_or_another_is_refused_everywhere_but_at_the_health_check(client: TestClient) -> None:
     paths = set(client.get("/openapi.json").json()["paths"]) - {"/v1/pool/healthz"}
-    assert len(paths) == 8
+    assert len(paths) == 9
     for path in paths:
         asked = path.format(agent_id="a", batch_id="b1")
         for headers in ({"Authorization": ""}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic YTpi"}):
@@ -167,6 +168,7 @@ def test_without_a_database_everything_is_503_and_with_it_again_answered(setting
                 found = refusal(client.get(f"/v1/pool/{path}"), 503)
                 assert "PostgreSQL" in found["detail"]
                 assert (name in found["detail"]) == (path != "healthz")
+            assert name in refusal(client.get("/metrics"), 503)["detail"]
             move(f"{name}_gone", name)
             assert client.get("/v1/pool/statistics").status_code == 200
             client.app.state.cache.refresh()  # type: ignore[attr-defined]
@@ -204,7 +206,7 @@ def test_the_token_is_made_once_and_is_its_owners_alone(settings: Settings) -> N
 
 def test_the_service_describes_itself(client: TestClient) -> None:
     described = client.get("/openapi.json").json()
-    assert set(described["paths"]) == {
+    assert set(described["paths"]) - {"/metrics"} == {
         f"/v1/pool/{path}"
         for path in (
             "healthz",

@@ -1,5 +1,6 @@
 """The pool asked from the command line."""
 
+import getpass
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flywheel.pool.access.audit import list_audit
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.records import decode_point
@@ -71,3 +73,26 @@ def test_quality_exits_1_until_every_target_is_met(flywheel: Invoke, opened: Ben
     assert json.loads(met.output)["passed"]
     none = flywheel("pool", "quality", "--from", "2020-01-01", "--to", "2020-01-02")
     assert (none.exit_code, "no day from 2020-01-01 to 2020-01-02 was validated" in none.stderr) == (1, True)
+
+
+def test_what_the_operator_reads_is_in_the_audit(flywheel: Invoke, opened: BenchmarkPool, tmp_path: Path) -> None:
+    flywheel("pool", "points", "--agent", "agent-b", "--limit", "2")
+    path = tmp_path / "points.jsonl"
+    flywheel("pool", "points", "--min-quality", "0.5", "--format", "jsonl", "--output", str(path))
+    flywheel("pool", "statistics", "agent-a", "--task-type", "research")
+    flywheel("pool", "quality", "--from", str(OLD))
+    flywheel("pool", "batches")
+    flywheel("pool", "status")
+    read = list(reversed(list_audit(opened, principal=getpass.getuser())))
+    assert [(entry.action, entry.rows) for entry in read] == [
+        ("points.read", 2),
+        ("points.read", None),
+        ("statistics.read", 1),
+        ("overview.read", 1),
+        ("batches.read", 0),
+        ("overview.read", 2),
+    ]
+    asked = {"agents": ["agent-b"], "command": "main pool points", "format": "table", "order": "recent", "limit": 2}
+    assert read[0].asked == asked
+    assert (read[1].asked["min_quality"], read[1].asked["output"]) == (0.5, str(path))
+    assert read[2].asked["agent"] == "agent-a"

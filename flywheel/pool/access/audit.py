@@ -15,6 +15,7 @@ from flywheel.pool.access.decisions import Grant
 from flywheel.pool.access.principals import service_of
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.rows import column_text
 
 Asked = PointFilter | Mapping[str, Any]
 NOTHING: Mapping[str, Any] = {}
@@ -72,7 +73,14 @@ def described(asked: Asked) -> dict[str, Any]:
     """What was asked as plain JSON values, without the conditions that ask for nothing."""
     values = msgspec.structs.asdict(asked) if isinstance(asked, PointFilter) else dict(asked)
     plain: dict[str, Any] = msgspec.to_builtins({name: value for name, value in values.items() if value or value == 0})
-    return plain
+    return {name: storable(value) for name, value in plain.items()}
+
+
+def storable(value: Any) -> Any:
+    """The value with texts as PostgreSQL can hold them."""
+    if isinstance(value, str):
+        return column_text(value)
+    return [storable(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def list_audit(

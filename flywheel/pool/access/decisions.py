@@ -5,7 +5,7 @@ words before it is asked, and is all there is for the lake, which has no rows of
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
@@ -51,11 +51,19 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class Action(Struct, frozen=True, kw_only=True):
-    """Something that grants allow. ``whole_pool``: it sums over tenants or mixes them, so it cannot be cut to some."""
+    """Something that grants allow.
+
+    ``whole_pool``: it sums over tenants or mixes them, so it cannot be cut to some; ``of_tenants`` is the action that
+    answers for some instead. ``all_time``: it cannot be cut to a time range. ``by_hour``: it is counted by the hour
+    unless the filter asks for single points.
+    """
 
     roles: tuple[Role, ...]
     fields: Fields = "anonymized"
     whole_pool: bool = False
+    of_tenants: str = ""
+    all_time: bool = False
+    by_hour: bool = False
 
 
 ACTIONS: Mapping[str, Action] = MappingProxyType(
@@ -63,9 +71,14 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         "points.read": Action(roles=("rl-trainer", "analyst")),
         "points.export": Action(roles=("rl-trainer",)),
         "batches.read": Action(roles=("rl-trainer",), whole_pool=True),
-        "statistics.read": Action(roles=("analyst", "arbiter"), whole_pool=True),
+        "statistics.read": Action(
+            roles=("analyst", "arbiter"), whole_pool=True, of_tenants="statistics.of-tenants", by_hour=True
+        ),
+        "statistics.of-tenants": Action(roles=("analyst",)),
+        "routing.read": Action(roles=("analyst", "arbiter"), whole_pool=True, all_time=True),
         "profiles.read": Action(roles=("arbiter",), whole_pool=True),
-        "overview.read": Action(roles=("analyst",), whole_pool=True),
+        "overview.read": Action(roles=("analyst",), whole_pool=True, by_hour=True),
+        "metrics.read": Action(roles=("analyst",), whole_pool=True, all_time=True),
         "quarantine.read": Action(roles=("reviewer",), fields="all"),
         "quarantine.decide": Action(roles=("reviewer",), fields="all"),
         "access.manage": Action(roles=("admin",)),
@@ -106,10 +119,21 @@ def why_refused(grant: Grant, action: str, *, now: datetime) -> str:
         return f"grant {grant.id} of {grant.principal} is for anonymized fields; {action} shows lines as they arrived"
     if demanded.whole_pool and grant.tenants is not None:
         return (
-            f"grant {grant.id} of {grant.principal} is for {len(grant.tenants):,} tenants; {action} cannot be told "
-            f"apart by tenant and needs a grant for all"
+            f"grant {grant.id} of {grant.principal} is for {tenants_in_words(grant.tenants)}; {action} cannot be "
+            f"told apart by tenant and needs a grant for all"
+        )
+    if demanded.all_time and (grant.since is not None or grant.until is not None):
+        return (
+            f"grant {grant.id} of {grant.principal} is for points {range_of(grant.since, grant.until)}; {action} "
+            f"cannot be told apart by time and needs a grant without a time range"
         )
     return ""
+
+
+def action_of(action: str, grant: Grant) -> str:
+    """The action that a grant needs for what is asked: statistics of some tenants are another one than of all."""
+    other = ACTIONS[action].of_tenants
+    return other if other and grant.tenants is not None and grant.role in ACTIONS[other].roles else action
 
 
 def narrow(asked: PointFilter, grant: Grant) -> PointFilter:
@@ -123,7 +147,7 @@ def narrow(asked: PointFilter, grant: Grant) -> PointFilter:
         tenants = tuple(name for name in asked.tenants or grant.tenants if name in grant.tenants)
         if not tenants:  # an empty tuple would ask for all of them
             raise AccessError(
-                f"grant {grant.id} of {grant.principal} is for {len(grant.tenants):,} tenants, and none of the "
+                f"grant {grant.id} of {grant.principal} is for {tenants_in_words(grant.tenants)}, and none of the "
                 f"{len(asked.tenants):,} asked for is among them"
             )
     since = max((at for at in (asked.since, grant.since) if at is not None), default=None)
@@ -144,6 +168,11 @@ def narrow(asked: PointFilter, grant: Grant) -> PointFilter:
         success=asked.success,
         rl_ready=asked.rl_ready,
     )
+
+
+def tenants_in_words(tenants: Sequence[str]) -> str:
+    """How many tenants."""
+    return f"{len(tenants):,} tenant{'' if len(tenants) == 1 else 's'}"
 
 
 def range_of(since: datetime | None, until: datetime | None) -> str:

@@ -49,6 +49,15 @@ class PrincipalPool(BenchmarkPool, frozen=True):
                 f"PostgreSQL refuses this to {self.principal} under grant {self.grant_id}: {error.diag.message_primary}"
             ) from error
 
+    @override
+    @contextmanager
+    def as_service(self, connection: "Connection[Any]") -> Iterator[None]:
+        """The service's rights for some statements; where one fails they are undone with it."""
+        with connection.transaction():
+            connection.execute("SET LOCAL ROLE NONE")
+            yield
+            take_role(connection, self.principal)
+
 
 def as_principal(pool: BenchmarkPool, grant: Grant) -> PrincipalPool:
     """The pool as the grant's principal sees it, for functions that ask PostgreSQL by ``pool.transaction()``."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import Connection
 
+from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.plan import Plan
 from flywheel.pool.rows import arrow_schema
 from flywheel.pool.schemas import POINT_COLUMNS
@@ -18,15 +19,16 @@ class Moved:
     Only days that are out of date can hold such rows, so that only their ids are kept. In the hot tier ids are unique.
     """
 
-    def __init__(self, connection: "Connection[Any]", plan: Plan) -> None:
+    def __init__(self, pool: BenchmarkPool, connection: "Connection[Any]", plan: Plan) -> None:
         self._suspects = ids_of_late_days(plan)
         self._taken: set[str] = set()
         late_hot = [day for day in plan.hot if day in plan.out_of_date]
         if plan.warm and (late_hot or self._suspects):
-            rows = connection.execute(
-                "SELECT id FROM hot_points WHERE day = ANY(%s) AND (day = ANY(%s) OR id = ANY(%s))",
-                (list(plan.hot), late_hot, list(self._suspects)),
-            )
+            with pool.as_service(connection):
+                rows = connection.execute(
+                    "SELECT id FROM hot_points WHERE day = ANY(%s) AND (day = ANY(%s) OR id = ANY(%s))",
+                    (list(plan.hot), late_hot, list(self._suspects)),
+                ).fetchall()
             self._taken = {point_id for (point_id,) in rows}
 
     def passing(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":

@@ -95,7 +95,9 @@ def planned(pool: BenchmarkPool, connection: "Connection[Any]", where: PointFilt
     cold: list[date] = []
     unplaced: list[date] = []
     late: list[date] = []
-    for day, hot_rows, hot_of, warm_rows, warm_of, cold_rows, revision, has_points in connection.execute(DAYS, (last,)):
+    with pool.as_service(connection):
+        rows = connection.execute(DAYS, (last,)).fetchall()
+    for day, hot_rows, hot_of, warm_rows, warm_of, cold_rows, revision, has_points in rows:
         made_from = max(hot_of if hot_rows else -1, warm_of if warm_rows else -1)
         if made_from < 0:
             (cold if cold_rows else unplaced if has_points else []).append(day)

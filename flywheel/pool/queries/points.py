@@ -140,7 +140,7 @@ class Source(Struct, frozen=True):
 
     def batches(self, held: ExitStack) -> "Iterator[pa.RecordBatch]":
         """The rows in the query's order. PostgreSQL is let go of once no day needs it any more."""
-        moved = Moved(self.connection, self.plan) if self.plan.warm else None
+        moved = Moved(self.pool, self.connection, self.plan) if self.plan.warm else None
         runs = self.runs()
         for number, (tier, days) in enumerate(runs):
             if tier == "hot":

@@ -38,6 +38,10 @@ LEFT JOIN LATERAL (
 WHERE found.day BETWEEN %s AND %s AND (late OR next.day IS DISTINCT FROM found.day)
 ORDER BY found.day
 """
+BATCHES = """
+SELECT count(*) FROM batches
+WHERE first_at >= coalesce(%s::timestamptz, '-infinity') AND last_at < coalesce(%s::timestamptz, 'infinity')
+"""
 
 
 class Figures(Struct, frozen=True, kw_only=True):
@@ -137,20 +141,24 @@ def get_system_statistics(pool: BenchmarkPool, by: By = "task_type", where: Poin
     return SystemAnswer(by=by, total=figures_of(total_of(sums)), groups=grouped(sums), coverage=coverage)
 
 
-def get_statistics(pool: BenchmarkPool) -> PoolStatistics:
-    """The pool as a whole, at one moment.
+def get_statistics(pool: BenchmarkPool, where: PointFilter = EVERYTHING) -> PoolStatistics:
+    """The pool as a whole, at one moment. Of the filter only the times count; a principal is shown its own days.
 
     Raises:
         PoolError: the lake cannot be read.
         DatabaseError: PostgreSQL cannot be used.
     """
     with snapshot(pool) as connection:
-        sums, coverage = counted(pool, connection, PointFilter(), by="task_type")
+        times = PointFilter(since=where.since, until=where.until)
+        sums, coverage = counted(pool, connection, checked(times), by="task_type")
         row = connection.execute(
-            "SELECT min(day), max(day), (SELECT count(*) FROM batches),"
-            " (SELECT count(DISTINCT agent_id) FROM daily_statistics) FROM days WHERE points > 0"
+            "SELECT min(day), max(day), (SELECT count(DISTINCT agent_id) FROM daily_statistics) FROM days"
+            " WHERE points > 0"
         ).fetchone()
         assert row is not None
+        with pool.as_service(connection):
+            batches = connection.execute(BATCHES, (where.since, where.until)).fetchone()
+        assert batches is not None
         tiers = {
             tier: TierTotals(days=days, rows=int(rows), first_day=first, last_day=last)
             for tier, days, rows, first, last in connection.execute(
@@ -159,14 +167,14 @@ def get_statistics(pool: BenchmarkPool) -> PoolStatistics:
         }
         counts = counts_of(connection)
     nothing = TierTotals(days=0, rows=0, first_day=None, last_day=None)
-    first_day, newest_day, batches, agents = row
+    first_day, newest_day, agents = row
     return PoolStatistics(
         counts=counts,
         first_day=first_day,
         last_day=newest_day,
         tiers={tier: tiers.get(tier, nothing) for tier in ("hot", "warm", "cold")},
         agents=agents,
-        batches=batches,
+        batches=batches[0],
         total=figures_of(total_of(sums)),
         by_task_type=grouped(sums),
         coverage=coverage,
@@ -189,7 +197,8 @@ def counted_by_statistics(
     """From statistics, and what they lack from points and aggregates. The filter's times are whole hours."""
     span = Span(where.since, where.until)
     first = utc_day(where.since) if where.since else date.min
-    unsettled = connection.execute(UNSETTLED, (first, last_day(where.until))).fetchall()
+    with pool.as_service(connection):
+        unsettled = connection.execute(UNSETTLED, (first, last_day(where.until))).fetchall()
     uncounted = frozenset(day for day, is_uncounted, _ in unsettled if is_uncounted)
     coverage = StatisticsCoverage(
         since=where.since,
@@ -203,9 +212,9 @@ def counted_by_statistics(
         return sums, coverage
     plan = planned(pool, connection, where)
     with_points = frozenset((*plan.hot, *plan.warm))
-    add(sums, point_sums(connection, plan, where, span, by=by, days=with_points & uncounted))
+    add(sums, point_sums(pool, connection, plan, where, span, by=by, days=with_points & uncounted))
     for edge in edges:
-        add(sums, point_sums(connection, plan, where, edge, by=by, days=with_points - uncounted))
+        add(sums, point_sums(pool, connection, plan, where, edge, by=by, days=with_points - uncounted))
 
     def lacking(days: Iterable[date]) -> list[date]:
         at_edges = {day for day in days if any(edge.touches(day) for edge in edges)}
@@ -230,7 +239,7 @@ def counted_by_points(
     span = Span(where.since, where.until)
     plan = planned(pool, connection, where)
     days = frozenset((*plan.hot, *plan.warm))
-    sums = point_sums(connection, plan, where, span, by=by, days=days)
+    sums = point_sums(pool, connection, plan, where, span, by=by, days=days)
     old = [day for day in plan.aggregates_only if span.touches(day)]
     known = [day for day in old if span.holds(day) and knows_aggregates(where, by=by)]
     add(sums, aggregate_sums(pool, where, by=by, days=known))

@@ -121,7 +121,14 @@ def tally_of(sums: Sequence[Any]) -> Tally:
 
 
 def point_sums(
-    connection: "Connection[Any]", plan: Plan, where: PointFilter, span: Span, *, by: By, days: frozenset[date]
+    pool: BenchmarkPool,
+    connection: "Connection[Any]",
+    plan: Plan,
+    where: PointFilter,
+    span: Span,
+    *,
+    by: By,
+    days: frozenset[date],
 ) -> Sums:
     """From single points of these days, in whichever tier the plan reads them.
 
@@ -132,7 +139,7 @@ def point_sums(
     totals = hot_sums(connection, [day for day in plan.hot if day in days], found, by=by)
     warm = [day for day in plan.warm if day in days]
     if plan.warm_table is not None and warm:
-        moved = Moved(connection, plan)
+        moved = Moved(pool, connection, plan)
         columns = ("id", "timestamp", *MEASURED, *(() if by == "day" else (PROPERTIES[by],)))
         schema = arrow_schema({name: POINT_COLUMNS[name] for name in columns})
         for batch in plan.warm_table.read(warm, schema=schema, condition=arrow_of(found)):

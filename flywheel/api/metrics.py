@@ -1,0 +1,61 @@
+"""``/metrics``: the pool for Prometheus, which gets an answer in time or a problem."""
+
+from http import HTTPStatus
+from threading import Lock
+from typing import Annotated
+
+from anyio import fail_after, to_thread
+from fastapi import APIRouter, Depends, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from flywheel.api.access import Access, allowed, refusals
+from flywheel.api.callers import authorized
+from flywheel.api.problems import documented
+from flywheel.errors import ServiceError
+from flywheel.pool.metrics import render_metrics
+
+LONGEST_S = 8.0
+"""Below the 10 seconds that Prometheus waits unless told."""
+one_at_a_time = Lock()
+
+router = APIRouter(
+    tags=["metrics"],
+    dependencies=[Depends(authorized)],
+    responses=documented(HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={
+        200: {"description": "Prometheus' text exposition format.", "content": {CONTENT_TYPE_LATEST: {}}},
+        **refusals("metrics.read"),
+    },
+)
+async def metrics(access: Annotated[Access, Depends(allowed("metrics.read"))]) -> Response:
+    """The pool's metrics: tiers, lines by outcome, gates, privacy, alerts, lag, batches, agents of the last day."""
+    try:
+        with fail_after(LONGEST_S):
+            content = await to_thread.run_sync(rendered, access, abandon_on_cancel=True)
+    except TimeoutError as error:
+        raise ServiceError(
+            f"the metrics took longer than {LONGEST_S:.0f} seconds; PostgreSQL or the lake is slow or away. Ask again "
+            f"in a minute: what was read of the lake is kept"
+        ) from error
+    return Response(content, media_type=CONTENT_TYPE_LATEST)
+
+
+def rendered(access: Access) -> bytes:
+    """The metrics, entered into the audit. The service reads them: the lake's last reading is kept in PostgreSQL.
+
+    Raises:
+        ServiceError: an earlier reading hangs.
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    if not one_at_a_time.acquire(timeout=LONGEST_S):
+        raise ServiceError(f"an earlier request for metrics still hangs after {LONGEST_S:.0f} seconds; ask again later")
+    try:
+        return access.read(lambda *_: render_metrics(access.pool), rows=lambda _: None)
+    finally:
+        one_at_a_time.release()
