@@ -14,13 +14,15 @@ class PeakMemory:
     """The largest sum of the memory of some processes and their children while the block runs.
 
     Counted as proportional set size (pages shared by n processes count 1/n to each; Linux), else unique set size
-    (macOS), else resident set size. A sampler sees no peak shorter than its interval of 5 s.
+    (macOS), else resident set size. A sampler sees no peak shorter than its interval.
 
     Args:
         process_ids: who counts now; called for every sample.
+        interval_s: seconds between two samples.
     """
 
-    def __init__(self, process_ids: Callable[[], Iterable[int]]) -> None:
+    def __init__(self, process_ids: Callable[[], Iterable[int]], *, interval_s: float = INTERVAL_S) -> None:
+        self._interval_s = interval_s
         self.bytes = 0
         self._process_ids = process_ids
         self._stop = threading.Event()
@@ -34,7 +36,7 @@ class PeakMemory:
     def _run(self) -> None:
         while not self._stop.is_set():
             self.bytes = max(self.bytes, total_memory(self._process_ids()))
-            self._stop.wait(INTERVAL_S)
+            self._stop.wait(self._interval_s)
 
     def __enter__(self) -> Self:
         self._thread.start()
