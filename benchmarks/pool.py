@@ -174,9 +174,9 @@ def main() -> None:
             upgrade(url)
             settings = Settings.load(profile="production", home=Path(folder) / "home", database_url=url)
             size = write_segments(settings, arguments.points)
-            with BenchmarkPool.open(settings) as pool:
-                with PeakMemory(lambda: [os.getpid()], interval_s=0.2) as memory:
-                    stages = ours(pool)
+            memory = PeakMemory(lambda: [os.getpid()], interval_s=0.2)
+            with BenchmarkPool.open(settings) as pool, memory:
+                stages = ours(pool)
             floor_s = seconds_of(lambda: floor(settings, Path(folder) / "floor.parquet"))
             engine = connect(url)
             glued_s = seconds_of(lambda: glued(lines_of(settings), engine))
@@ -202,7 +202,7 @@ def main() -> None:
     for name, seconds in stages.items():
         sys.stdout.write(f"{name:<28}{arguments.points / seconds:>10,.0f} points/s\n")
     sys.stdout.write(
-        f"{'all of it':<28}{figures['points_a_second']:>10,.0f} points/s, peak {memory.gib:.2f} GiB with the processes it starts\n"
+        f"{'all of it':<28}{figures['points_a_second']:>10,.0f} points/s, peak {memory.gib:.2f} GiB in all\n"
         f"{'floor: decode, zstd Parquet':<28}{figures['floor_points_a_second']:>10,.0f} points/s;"
         f" ours without the hot tier is {figures['share_of_floor_without_hot']:.0%} of it\n"
         f"{'glued: pydantic, inserts':<28}{figures['glued_points_a_second']:>10,.0f} points/s;"
