@@ -75,7 +75,7 @@ def test_nothing_of_the_tenant_is_found_anywhere(filled: BenchmarkPool) -> None:
     assert {f"{what} in segments/a.segment" for what in ("name", "secret")} <= before
     tables = {place.rpartition(" ")[2] for place in before if " in table " in place}
     assert {"quarantine", "hot_points", "tasks", "task_outcomes"} <= tables
-    assert any("_delta_log" in place for place in before)
+    assert any("lake/" in place for place in before)
     assert any("training/b1" in place for place in before)
     erase_tenant(filled, ERASED, now=LATER)
     assert places(filled) == set()

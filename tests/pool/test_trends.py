@@ -137,7 +137,7 @@ def test_the_outlook_counts_new_tasks_only(pool: BenchmarkPool) -> None:
 
 def test_twenty_points_a_day_are_twenty_a_day_in_a_young_pool_and_after_a_batch(pool: BenchmarkPool) -> None:
     small = PhaseThreshold(points=8, quality=0.5, max_age_days=90, task_types=1, agents=1)
-    criteria = BatchSettings(sft=small, grpo=small)
+    criteria = BatchSettings(sft=small, grpo=small.model_copy(update={"quality": 0.0}))  # there failures count
     pool = type(pool)(pool.engine, pool.lake, pool.settings.model_copy(update={"batch": criteria}))
     day = NOON + timedelta(days=1)
     failed: dict[str, Any] = {"success": False, "overallScore": 0.3}

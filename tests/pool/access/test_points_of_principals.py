@@ -9,6 +9,7 @@ from flywheel.pool.access.grants import request_grant
 from flywheel.pool.access.principals import as_principal
 from flywheel.pool.access.reading import read_as
 from flywheel.pool.access.tokens import issue_token
+from flywheel.pool.anonymization.day import find_violations
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.points import PointQuery
@@ -28,6 +29,7 @@ def test_a_task_that_left_the_time_range_is_not_read_where_it_was(pool: Benchmar
     kept = list(read_rows(pool, ANONYMIZED, NEXT_DAY))
     moved = {**moving, "day": NEXT_DAY, "timestamp": noon(NEXT_DAY)}
     pool.replace(ANONYMIZED, NEXT_DAY, [*kept, moved], schema=arrow_schema(POINT_COLUMNS))
+    find_violations(pool, NEXT_DAY)
     place_warm(pool, FIRST_DAY, now=noon(NEXT_DAY))
     place_hot(pool, NEXT_DAY, now=noon(NEXT_DAY))
     with pool.transaction() as connection:
