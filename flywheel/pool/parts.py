@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TASKS_A_PART = 4_096
 BYTES_A_PART = 32 << 20  # of lines; a process needs some ten times as much
 MAX_PARTS = 500  # each is an open file; a day of more than two million tasks has larger parts
-LENGTH = Layout("<I")
+SIZES = Layout("<II")  # of a chunk as it is and as it was
 BUFFER_BYTES = 1 << 20
 SPREAD = 0x9E3779B97F4A7C15  # odd: a task and a tenant whose keys are alike do not cancel each other
 
@@ -94,7 +94,16 @@ def keys_of(keys: Iterable[tuple[bytes, bytes]]) -> "np.ndarray[Any, Any]":
 
 def sort_segment(job: SegmentJob) -> list[tuple[int, bytes]]:
     """The same as ``lines_by_part``, each part's lines encoded as a chunk that ``lines_in`` reads."""
-    return [(part, encode_lines(some)) for part, some in lines_by_part(job).items()]
+    return [(part, encode_chunk(some)) for part, some in lines_by_part(job).items()]
+
+
+def encode_chunk(lines: list[SegmentLine]) -> bytes:
+    """Lines in a third of their room: between processes and on disk their bytes cost more than compressing them."""
+    import pyarrow as pa
+
+    encoded = encode_lines(lines)
+    compressed: bytes = pa.compress(encoded, codec="lz4", asbytes=True)
+    return SIZES.pack(len(compressed), len(encoded)) + compressed
 
 
 def lines_by_part(job: SegmentJob) -> dict[int, list[SegmentLine]]:
@@ -160,7 +169,6 @@ def gathered(
         for segment in sorted_segments:
             try:
                 for part, chunk in segment:
-                    files[part].write(LENGTH.pack(len(chunk)))
                     files[part].write(chunk)
             except OSError as error:
                 raise PoolError(
@@ -178,11 +186,15 @@ def gathered(
 
 def lines_in(chunks: bytes) -> Iterator[SegmentLine]:
     """The lines of a part."""
+    import pyarrow as pa
+
     position = 0
     while position < len(chunks):
-        (size,) = LENGTH.unpack_from(chunks, position)
-        position += LENGTH.size
-        yield from decode_lines(memoryview(chunks)[position : position + size])
+        size, encoded_size = SIZES.unpack_from(chunks, position)
+        position += SIZES.size
+        yield from decode_lines(
+            pa.decompress(memoryview(chunks)[position : position + size], encoded_size, codec="lz4")
+        )
         position += size
 
 

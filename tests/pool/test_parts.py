@@ -1,10 +1,11 @@
 """A day's lines are sorted into parts: nothing is lost, tasks stay whole, time goes on from part to part."""
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
 from flywheel.pool.intake import index_segments
-from flywheel.pool.parts import BUFFER_BYTES, encode_lines, gathered, lines_in
+from flywheel.pool.parts import BUFFER_BYTES, SegmentLine, encode_chunk, gathered, lines_in
 from flywheel.pool.pool import BenchmarkPool
 from tests.pool.logs import NOON, parts_of_day, task_logs, write_segment
 
@@ -38,7 +39,7 @@ def test_a_part_holds_whole_tasks_of_a_slice_of_time(pool: BenchmarkPool) -> Non
 
 
 def test_what_waits_on_disk_has_no_name(tmp_path: Path) -> None:
-    chunk = encode_lines([(b"x" * 2 * BUFFER_BYTES, "s", "routing", "t", b"k" * 16, b"")])
+    chunk = encode_chunk([SegmentLine(os.urandom(2 * BUFFER_BYTES), "s", "routing", "t", b"k" * 16, b"")])
     with gathered([[(0, chunk)], [(1, chunk), (0, chunk)]], parts=2, folder=tmp_path) as contents:
         assert list(tmp_path.iterdir()) == []
         assert [len(list(lines_in(chunks))) for chunks in contents] == [2, 1]
