@@ -14,23 +14,21 @@ import argparse
 import json
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from _installation import empty_installation
+
 from flywheel import records
-from flywheel.database import upgrade, url_with
 from flywheel.pool.export_choice import criteria_for
 from flywheel.pool.export_files import write_export
 from flywheel.pool.exports import make_export
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema, row_of
 from flywheel.pool.schemas import POINT_COLUMNS, WARM
-from flywheel.services.postgres import EmbeddedPostgres
-from flywheel.settings import Settings
 
 NOW = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 DAYS, AGENTS, TYPES = 30, 12, ("research", "design", "planning", "code-editing")
@@ -148,22 +146,12 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=10_000, help="of the export; the pool has three times as many")
     parser.add_argument("--json", action="store_true", help="for programs")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="flywheel-bench-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # PostgreSQL runs as another user where this one is root
-        server = EmbeddedPostgres(folder / "postgres")
-        try:
-            url = url_with(server.start(), driver="")
-            upgrade(url)
-            settings = Settings.load(profile="production", home=folder / "home", database_url=url)
-            with BenchmarkPool.open(settings) as pool:
-                fill(pool, 3 * arguments.points)
-                first = ours(pool, "sft", arguments.points, folder / "first")
-                second = ours(pool, "grpo", arguments.points, folder / "second")
-                peer = with_polars(pool, arguments.points, folder / "peer.jsonl")
-            size = sum(path.stat().st_size for path in (folder / "first").iterdir())
-        finally:
-            server.stop()
+    with empty_installation() as settings, BenchmarkPool.open(settings) as pool:
+        fill(pool, 3 * arguments.points)
+        first = ours(pool, "sft", arguments.points, settings.home / "first")
+        second = ours(pool, "grpo", arguments.points, settings.home / "second")
+        peer = with_polars(pool, arguments.points, settings.home / "peer.jsonl")
+        size = sum(path.stat().st_size for path in (settings.home / "first").iterdir())
     figures = {
         "points": arguments.points,
         "bytes_a_point": size / arguments.points,

@@ -13,7 +13,6 @@ import json
 import os
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,7 +21,7 @@ from typing import Literal
 
 from flywheel import records
 from flywheel.collection.collector import Collector
-from flywheel.database import connect, upgrade, url_with
+from flywheel.database import connect
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.indexing import SegmentLines
 from flywheel.pool.intake import index_segments
@@ -31,7 +30,6 @@ from flywheel.pool.statistics import refresh_statistics
 from flywheel.pool.tiers import aggregate_cold, place_hot, place_warm
 from flywheel.pool.validation import validate_day
 from flywheel.quickstart.memory import PeakMemory
-from flywheel.services.postgres import EmbeddedPostgres
 from flywheel.settings import Settings
 
 NOW = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
@@ -165,24 +163,17 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
     arguments = parser.parse_args()
     from _glued import glued
+    from _installation import empty_installation
 
-    with tempfile.TemporaryDirectory(prefix="flywheel-bench-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)  # PostgreSQL runs as another user where this one is root
-        server = EmbeddedPostgres(Path(folder) / "postgres")
-        try:
-            url = url_with(server.start(), driver="")
-            upgrade(url)
-            settings = Settings.load(profile="production", home=Path(folder) / "home", database_url=url)
-            size = write_segments(settings, arguments.points)
-            memory = PeakMemory(lambda: [os.getpid()], interval_s=0.2)
-            with BenchmarkPool.open(settings) as pool, memory:
-                stages = ours(pool)
-            floor_s = seconds_of(lambda: floor(settings, Path(folder) / "floor.parquet"))
-            engine = connect(url)
-            glued_s = seconds_of(lambda: glued(lines_of(settings), engine))
-            engine.dispose()
-        finally:
-            server.stop()
+    with empty_installation() as settings:
+        size = write_segments(settings, arguments.points)
+        memory = PeakMemory(lambda: [os.getpid()], interval_s=0.2)
+        with BenchmarkPool.open(settings) as pool, memory:
+            stages = ours(pool)
+        floor_s = seconds_of(lambda: floor(settings, settings.home / "floor.parquet"))
+        engine = connect(settings.database_url)
+        glued_s = seconds_of(lambda: glued(lines_of(settings), engine))
+        engine.dispose()
     total = sum(stages.values())
     without = total - stages["hot"]
     figures = {

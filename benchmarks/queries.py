@@ -17,21 +17,17 @@ import argparse
 import json
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
+from _installation import empty_installation
 from psycopg import Connection
 
-from flywheel.database import upgrade, url_with
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.routing_statistics import RoutingStatistics
-from flywheel.services.postgres import EmbeddedPostgres
-from flywheel.settings import Settings
 
 AGENTS, TASK_TYPES, POINTS_A_DAY = 100, 10, 1_000_000 // 30
 NOW = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -137,17 +133,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=1_000)
     parser.add_argument("--json", action="store_true", help="for programs")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="flywheel-bench-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)  # PostgreSQL runs as another user where this one is root
-        server = EmbeddedPostgres(Path(folder) / "postgres")
-        try:
-            url = url_with(server.start(), driver="")
-            upgrade(url)
-            settings = Settings.load(profile="production", home=Path(folder) / "home", database_url=url)
-            with BenchmarkPool.open(settings) as pool:
-                figures = [measured(pool, points=points, calls=arguments.calls) for points in arguments.points]
-        finally:
-            server.stop()
+    with empty_installation() as settings, BenchmarkPool.open(settings) as pool:
+        figures = [measured(pool, points=points, calls=arguments.calls) for points in arguments.points]
     if arguments.json:
         sys.stdout.write(json.dumps(figures) + "\n")
         return

@@ -85,7 +85,7 @@ def export(
       flywheel pool export --batch export-20260105-101500 --format parquet --output again
     """
     from flywheel.cli.connection import pool_of
-    from flywheel.pool.batches import find_batch
+    from flywheel.pool.batches import get_batch
     from flywheel.pool.export_files import check_unused, write_export
     from flywheel.pool.exports import MadeExport, make_export, preview_export
 
@@ -100,7 +100,7 @@ def export(
         check_unused(output)
     with pool_of(load()) as opened:
         if batch_id is not None:
-            made = MadeExport(batch=find_batch(opened, batch_id), rows=None)
+            made = MadeExport(batch=get_batch(opened, batch_id), rows=None)
             audited(opened, "export.write", made.batch)
         else:
             criteria = asked_for(opened.settings, phase, options)

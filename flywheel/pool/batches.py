@@ -13,11 +13,12 @@ from msgspec import Struct
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from flywheel.errors import PoolError
+from flywheel.errors import NotInPoolError, PoolError
 from flywheel.pool.batch_copies import copied_points, copy_points, copy_rows, digest_of
 from flywheel.pool.export_choice import SplitName, distribution
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.readiness import PHASES, chosen_now, contents_now, missing, readiness_of
+from flywheel.pool.rows import column_text
 from flywheel.pool.selection import Offer
 from flywheel.pool.splits import check_leakage
 from flywheel.settings import Phase
@@ -197,16 +198,17 @@ def list_batches(pool: BenchmarkPool) -> tuple[Batch, ...]:
         return tuple(batch for batch_id in ids if (batch := stored_batch(connection, batch_id)) is not None)
 
 
-def find_batch(pool: BenchmarkPool, batch_id: str) -> Batch:
-    """The batch of this id.
+def get_batch(pool: BenchmarkPool, batch_id: str) -> Batch:
+    """The batch of this id: what it was made of and from.
 
     Raises:
-        PoolError: there is none.
+        NotInPoolError: there is none.
+        DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
-        batch = stored_batch(connection, batch_id)
+        batch = stored_batch(connection, column_text(batch_id))
     if batch is None:
-        raise PoolError(f"there is no batch {batch_id}; `flywheel pool batches` lists them")
+        raise NotInPoolError(f"there is no batch {batch_id}; `flywheel pool batches` lists them")
     return batch
 
 
@@ -276,7 +278,7 @@ def export_batch(pool: BenchmarkPool, batch_id: str, folder: Path) -> Path:
     Raises:
         PoolError: there is no such training batch, it gave its points back, or they are not those it was made of.
     """
-    batch = find_batch(pool, batch_id)
+    batch = get_batch(pool, batch_id)
     check_trainable(batch)
     members = batch_members(pool, batch_id)
     rows = copied_points(pool, batch_id, digest=batch.digest)

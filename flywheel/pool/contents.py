@@ -18,7 +18,6 @@ from flywheel.pool.selection import Offer
 
 POINTS_AT_ONCE = 3_000
 
-
 Compared = Literal["conversation", "answer"]
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from flywheel.errors import PoolError
 from flywheel.pool.batch_copies import copied_points
-from flywheel.pool.batches import Batch, check_kept, find_batch
+from flywheel.pool.batches import Batch, check_kept, get_batch
 from flywheel.pool.conversations import chat_message, chat_tool, parted
 from flywheel.pool.export_choice import SPLITS, SplitName
 from flywheel.pool.exports import MadeExport
@@ -56,7 +56,7 @@ def write_export(
     Raises:
         PoolError: there is no such export, it gave its points back, its copy was changed, or the folder is in use.
     """
-    batch = find_batch(pool, batch_id)
+    batch = get_batch(pool, batch_id)
     if "phase" not in batch.criteria:
         raise PoolError(f"{batch_id} is a training batch; only exports are written")
     check_kept(batch)

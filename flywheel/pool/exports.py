@@ -77,16 +77,6 @@ def preview_export(pool: BenchmarkPool, criteria: ExportCriteria, *, now: dateti
         return planned(pool, connection, criteria, export_id="preview", now=now).plan
 
 
-def export_points(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str, now: datetime) -> Batch:
-    """The same as ``make_export``, without the points.
-
-    Raises:
-        PoolError: as there.
-        DatabaseError: PostgreSQL cannot be used.
-    """
-    return make_export(pool, criteria, export_id=export_id, now=now).batch
-
-
 def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str, now: datetime) -> MadeExport:
     """Make an export: choose its points, copy them, mark them, enter it into the ledger; all of it or nothing.
 
@@ -127,7 +117,7 @@ def made_before(batch: Batch, criteria: ExportCriteria) -> Batch:
 
 
 def planned(
-    pool: BenchmarkPool, connection: "Connection[Any]", criteria: ExportCriteria, *, export_id: str, now: datetime
+    pool: BenchmarkPool, connection: Connection[Any], criteria: ExportCriteria, *, export_id: str, now: datetime
 ) -> Planned:
     """Choose, split and describe an export, in the caller's transaction."""
     version = pool.lake.version(WARM)
@@ -181,7 +171,7 @@ def contents_for(pool: BenchmarkPool, criteria: ExportCriteria, *, version: int)
 
 def chosen_now(
     pool: BenchmarkPool,
-    connection: "Connection[Any]",
+    connection: Connection[Any],
     criteria: ExportCriteria,
     contents: Contents,
     *,
@@ -202,7 +192,7 @@ def chosen_now(
 
 
 def splits_of(
-    pool: BenchmarkPool, connection: "Connection[Any]", offers: Sequence[Offer], criteria: ExportCriteria
+    pool: BenchmarkPool, connection: Connection[Any], offers: Sequence[Offer], criteria: ExportCriteria
 ) -> dict[str, SplitName]:
     """The split of each task of these points.
 

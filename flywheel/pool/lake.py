@@ -121,7 +121,7 @@ class Lake:
             partition_values={key: partition},
             modification_time=time_ns() // 1_000_000,
             data_change=True,
-            stats=f'{{"numRecords": {file.rows}}}',  # ranges are in the file itself; partial ones here mislead readers,
+            stats=f'{{"numRecords": {file.rows}}}',  # ranges are in the file itself; partial ones here mislead readers
         )
 
     def commit(self, table: str, partition: str, uploaded: "Sequence[AddAction]", *, key: str = PARTITION) -> None:
@@ -130,7 +130,7 @@ class Lake:
         Writers of one table take turns: see ``BenchmarkPool.replace_files``.
 
         Raises:
-            PoolError: nothing changed.
+            PoolError: the old content is still there, unless the answer to a commit that was made got lost.
         """
         from deltalake.exceptions import DeltaError
 
@@ -325,7 +325,7 @@ class Lake:
     def _unwritten(self, table: str, partition: str, error: Exception) -> PoolError:
         return PoolError(
             f"partition {partition} of lake table {table} at {self.url} was not written: {reason_of(error)}. "
-            f"Nothing changed; check space and credentials, then run it again."
+            f"Check space and credentials, then run it again: it writes the whole partition."
         )
 
     def _unreadable(self, table: str, error: Exception) -> PoolError:

@@ -62,7 +62,7 @@ class BenchmarkPool(Struct, frozen=True):
         self.close()
 
     @contextmanager
-    def transaction(self) -> "Iterator[Connection[Any]]":
+    def transaction(self) -> Iterator[Connection[Any]]:
         """A psycopg connection in a transaction, for COPY and statements over temporary tables.
 
         Raises:
@@ -80,30 +80,30 @@ class BenchmarkPool(Struct, frozen=True):
             held.close()
 
     @contextmanager
-    def exclusive(self, name: str) -> "Iterator[Connection[Any]]":
+    def exclusive(self, name: str) -> Iterator[Connection[Any]]:
         """A transaction that no other one of the same name runs beside, on any machine (advisory lock)."""
         with self.transaction() as connection:
             self.take(connection, name)
             yield connection
 
     @staticmethod
-    def take(connection: "Connection[Any]", name: str) -> None:
+    def take(connection: Connection[Any], name: str) -> None:
         """Make a transaction ``exclusive`` under one more name, until it ends."""
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(name),))
 
     @staticmethod
-    def take_if_free(connection: "Connection[Any]", name: str) -> bool:
+    def take_if_free(connection: Connection[Any], name: str) -> bool:
         """The same where nobody else is ``exclusive`` under this name; whether that is so."""
         row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (lock_key(name),)).fetchone()
         return row is not None and bool(row[0])
 
     @staticmethod
-    def share(connection: "Connection[Any]", name: str) -> None:
+    def share(connection: Connection[Any], name: str) -> None:
         """Keep those who are ``exclusive`` under this name out until the transaction ends; others may share."""
         connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (lock_key(name),))
 
     @contextmanager
-    def as_service(self, connection: "Connection[Any]") -> Iterator[None]:
+    def as_service(self, connection: Connection[Any]) -> Iterator[None]:
         """Statements within have the service's rights, also in a principal's transaction.
 
         They are for what decides where something is read, and is not given out itself.
@@ -215,8 +215,8 @@ class BenchmarkPool(Struct, frozen=True):
         return statistics.get_statistics(self, where or PointFilter())
 
     def get_batch(self, batch_id: str) -> "Batch":
-        """A training batch: see ``flywheel.pool.queries.batches``."""
-        from flywheel.pool.queries import batches
+        """A training batch: see ``flywheel.pool.batches``."""
+        from flywheel.pool import batches
 
         return batches.get_batch(self, batch_id)
 

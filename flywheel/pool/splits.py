@@ -23,7 +23,7 @@ WHERE own.split <> 'held-out' AND earlier.split = 'held-out' AND earlier.batch_i
 """
 
 
-def held_out_before(connection: "Connection[Any]", tasks: Collection[str]) -> frozenset[str]:
+def held_out_before(connection: Connection[Any], tasks: Collection[str]) -> frozenset[str]:
     """Which of these tasks some batch held out, also one that was released: they are never trained on again."""
     rows = connection.execute(
         "SELECT DISTINCT source_task FROM batch_points WHERE split = 'held-out' AND source_task = ANY(%s)",
@@ -32,7 +32,7 @@ def held_out_before(connection: "Connection[Any]", tasks: Collection[str]) -> fr
     return frozenset(task for (task,) in rows)
 
 
-def trained_before(connection: "Connection[Any]", tasks: Collection[str]) -> frozenset[str]:
+def trained_before(connection: Connection[Any], tasks: Collection[str]) -> frozenset[str]:
     """Which of these tasks an earlier batch trained on."""
     rows = connection.execute(
         "SELECT DISTINCT source_task FROM batch_points WHERE split = 'train' AND source_task = ANY(%s)",
@@ -57,7 +57,7 @@ def splits_of_source(tasks: TasksSettings) -> Mapping[str, Split]:
     return {task.id: task.split for task in source_of(tasks).tasks()}
 
 
-def untrainable(connection: "Connection[Any]", settings: Settings, tasks: Collection[str]) -> frozenset[str]:
+def untrainable(connection: Connection[Any], settings: Settings, tasks: Collection[str]) -> frozenset[str]:
     """Which of these benchmark tasks are never trained on: held out by an earlier batch, or by the benchmark itself,
     which keeps them for validation or holds them out, or does not know them.
 
@@ -85,7 +85,7 @@ def leaked_tasks(pool: BenchmarkPool, batch_id: str) -> tuple[str, ...]:
         return leaked_now(connection, pool.settings, batch_id)
 
 
-def leaked_now(connection: "Connection[Any]", settings: Settings, batch_id: str) -> tuple[str, ...]:
+def leaked_now(connection: Connection[Any], settings: Settings, batch_id: str) -> tuple[str, ...]:
     """The same, in the caller's transaction."""
     leaked = {task for (task,) in connection.execute(LEAKED, {"batch": batch_id})}
     rows = connection.execute(
@@ -96,7 +96,7 @@ def leaked_now(connection: "Connection[Any]", settings: Settings, batch_id: str)
     return tuple(sorted(leaked | {task for task in trained if published.get(task, Split.TRAIN) is not Split.TRAIN}))
 
 
-def check_leakage(connection: "Connection[Any]", settings: Settings, batch_id: str) -> None:
+def check_leakage(connection: Connection[Any], settings: Settings, batch_id: str) -> None:
     """Hold a batch that is about to be committed against what it must not train on.
 
     Raises:

@@ -76,19 +76,6 @@ Key = TypeVar("Key", bound=tuple[Any, ...])
 Kind = TypeVar("Kind", bound=Tally)
 
 
-class AgentStatistics(Struct, frozen=True, kw_only=True):
-    """What is known of an agent. Means are None where it did no task."""
-
-    agent_id: str
-    task_type: str | None
-    tasks: int
-    successes: int
-    success_rate: float | None
-    mean_quality: float | None
-    mean_latency_ms: float | None
-    tokens: int
-
-
 class StatisticsReport(Struct, frozen=True, kw_only=True):
     """What the day's statistics hold. ``digest`` is of their rows."""
 
@@ -222,33 +209,3 @@ def write_profiles(
             "INSERT INTO task_type_profiles (day, task_type, points, latency_ms, tokens) VALUES (%s, %s, %s, %s, %s)",
             (day, task_type, len(values), Jsonb(histogram(values)), Jsonb(histogram(tokens[task_type]))),
         )
-
-
-def agent_statistics(
-    pool: BenchmarkPool, agent_id: str, *, task_type: str | None = None, since: datetime | None = None
-) -> AgentStatistics:
-    """What is known of an agent, in one task type or all, in hours that start at or after ``since``.
-
-    Raises:
-        DatabaseError: PostgreSQL cannot be used.
-    """
-    with pool.transaction() as connection:
-        row = connection.execute(
-            "SELECT coalesce(sum(tasks), 0), coalesce(sum(successes), 0), sum(quality_sum), sum(latency_ms_sum),"
-            " coalesce(sum(tokens_sum), 0) FROM agent_statistics WHERE agent_id = %(agent)s"
-            " AND (%(task_type)s::text IS NULL OR task_type = %(task_type)s)"
-            " AND (%(since)s::timestamptz IS NULL OR hour >= %(since)s)",
-            {"agent": agent_id, "task_type": task_type, "since": since},
-        ).fetchone()
-    assert row is not None
-    tasks, successes, quality_sum, latency_ms_sum, tokens_sum = row
-    return AgentStatistics(
-        agent_id=agent_id,
-        task_type=task_type,
-        tasks=int(tasks),
-        successes=int(successes),
-        success_rate=int(successes) / int(tasks) if tasks else None,
-        mean_quality=quality_sum / int(tasks) if tasks else None,
-        mean_latency_ms=latency_ms_sum / int(tasks) if tasks else None,
-        tokens=int(tokens_sum),
-    )

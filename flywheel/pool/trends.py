@@ -20,7 +20,7 @@ from flywheel.pool.validation import ValidationReport
 TREND_DAYS = 30
 RATE_DAYS = 7
 SHORTEST = timedelta(hours=1)  # a rate over less says nothing
-LAKE_TABLES: dict[Tier, str] = {"warm": WARM, "cold": COLD}
+TABLE_OF: dict[Tier, str] = {"warm": WARM, "cold": COLD}
 
 
 class GateTrend(Struct, frozen=True, kw_only=True):
@@ -177,7 +177,7 @@ def tier_size(pool: BenchmarkPool, tier: Tier) -> TierSize:
         ).fetchone()
     assert row is not None
     rows, days, hot_bytes = (int(value) for value in row)
-    size = hot_bytes if tier == "hot" else pool.lake.size_bytes(LAKE_TABLES[tier])
+    size = hot_bytes if tier == "hot" else pool.lake.size_bytes(TABLE_OF[tier])
     return TierSize(tier_rows=rows, tier_days=days, tier_bytes=size)
 
 

@@ -114,8 +114,10 @@ def test_each_role_gets_what_its_grants_show_and_nothing_else(
 
 
 def test_a_refusal_comes_before_any_word_about_parameters(client: TestClient, granted: Granted) -> None:
-    _, headers = granted("arbiter")
-    refusal(client.get("/v1/pool/points?nonsense=1", headers=headers), 403)
+    grant, headers = granted("arbiter")
+    found = refusal(client.get("/v1/pool/points?nonsense=1", headers=headers), 403)
+    assert found["detail"].startswith(f"grant {grant.id} of {grant.principal} is for the role arbiter")
+    assert "nonsense" not in str(found)
 
 
 def test_an_analyst_of_a_tenant_sees_its_points_alone_in_every_tier(

@@ -13,7 +13,7 @@ from flywheel.database import url_with
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.export_choice import criteria_for
-from flywheel.pool.exports import export_points
+from flywheel.pool.exports import make_export
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.settings import PhaseThreshold, Settings
 from tests.api.conftest import DAYS
@@ -98,7 +98,7 @@ def test_batches_are_listed_and_described(settings: Settings) -> None:
     settings = settings.model_copy(update={"batch": settings.batch.model_copy(update={"sft": row})})
     with BenchmarkPool.open(settings) as pool:
         fill_pool(pool, "a", some_tasks(16))
-        made = export_points(pool, criteria_for(settings, "sft"), export_id="e1", now=LATER)
+        made = make_export(pool, criteria_for(settings, "sft"), export_id="e1", now=LATER).batch
         assert pool.get_batch("e1") == made
     headers = {"Authorization": f"Bearer {api_token(settings).decode()}"}
     with TestClient(create_app(settings), headers=headers) as client:

@@ -13,7 +13,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.rollout.promotion import promote
 from flywheel.settings import Settings
 from tests.cli.conftest import Invoke
-from tests.pool.two_tenants import CRITERIA, ERASED, fill, places
+from tests.pool.erasure.two_tenants import CRITERIA, ERASED, fill, places
 
 TAGS = {"flywheel.training_batch": "b1", "flywheel.stage": "grpo"}
 

@@ -12,7 +12,7 @@ from flywheel.pool import export_files
 from flywheel.pool.batches import batch_members, make_batch
 from flywheel.pool.export_choice import criteria_for
 from flywheel.pool.export_files import Format, write_export
-from flywheel.pool.exports import export_points, make_export
+from flywheel.pool.exports import make_export
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.releases import release_batch
 from flywheel.pool.rows import arrow_schema
@@ -58,7 +58,7 @@ def pool(settings: Settings) -> BenchmarkPool:
         criteria = criteria_for(
             opened.settings, phase, max_points=40, heldout_fraction=0.2, include_failures=phase == "grpo"
         )
-        export_points(opened, criteria, export_id=phase, now=LATER)
+        make_export(opened, criteria, export_id=phase, now=LATER)
     return opened
 
 

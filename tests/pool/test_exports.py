@@ -1,15 +1,15 @@
 """Exports made of a real pool: thresholds, marks, splits, digests."""
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from flywheel.errors import PoolError
-from flywheel.pool.batches import batch_members, list_batches, make_batch
+from flywheel.pool.batches import Batch, batch_members, list_batches, make_batch
 from flywheel.pool.export_choice import ExportCriteria, criteria_for
-from flywheel.pool.exports import export_points, preview_export
+from flywheel.pool.exports import make_export, preview_export
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.releases import release_batch
@@ -35,6 +35,10 @@ def asked(pool: BenchmarkPool, phase: Phase = "sft", **changes: Any) -> ExportCr
     return criteria_for(pool.settings, phase, **changes)
 
 
+def exported(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str, now: datetime) -> Batch:
+    return make_export(pool, criteria, export_id=export_id, now=now).batch
+
+
 def ids_of(pool: BenchmarkPool, batch_id: str) -> set[str]:
     return {member.point_id for member in batch_members(pool, batch_id)}
 
@@ -44,14 +48,14 @@ def test_an_empty_pool_exports_nothing_and_says_what_is_missing(pool: BenchmarkP
     assert plan.batch is None
     assert plan.lacking[0] == "0 of 6 new points with quality ≥ 0.8 of the last 90 days for sft"
     with pytest.raises(PoolError, match="export e1 cannot be made yet: 0 of 6 new points"):
-        export_points(pool, asked(pool), export_id="e1", now=LATER)
+        exported(pool, asked(pool), export_id="e1", now=LATER)
     assert list_batches(pool) == ()
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_an_export_is_described_whole(pool: BenchmarkPool, phase: Phase) -> None:
     fill(pool, "a", some_tasks(16))
-    batch = export_points(pool, asked(pool, phase), export_id="e1", now=LATER)
+    batch = exported(pool, asked(pool, phase), export_id="e1", now=LATER)
     assert batch.points == {phase: 12}
     assert batch.task_types == {"research": 4, "tool-calling": 8}
     assert batch.outcomes == {"success": 12}
@@ -67,25 +71,25 @@ def test_an_export_is_described_whole(pool: BenchmarkPool, phase: Phase) -> None
 def test_points_that_did_not_pass_the_privacy_check_are_not_exported(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16), check=False)
     with pytest.raises(PoolError, match="the privacy check of 1 days with points has not run"):
-        export_points(pool, asked(pool), export_id="e1", now=LATER)
+        exported(pool, asked(pool), export_id="e1", now=LATER)
 
 
 def test_a_halted_pool_exports_nothing_new_but_an_export_stays_as_it_is(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16))
-    first = export_points(pool, asked(pool), export_id="e1", now=LATER)
+    first = exported(pool, asked(pool), export_id="e1", now=LATER)
     with pool.transaction() as connection:
         connection.execute("INSERT INTO halts (day, reason, opened_at) VALUES (%s, 'a phone number', %s)", (DAY, LATER))
     plan = preview_export(pool, asked(pool, "grpo"), now=LATER)
     assert plan.lacking[0].startswith("the pool is halted by 2026-03-02")
     with pytest.raises(PoolError, match="e2 cannot be made yet: the pool is halted"):
-        export_points(pool, asked(pool, "grpo"), export_id="e2", now=LATER)
-    assert export_points(pool, asked(pool), export_id="e1", now=LATER) == first
+        exported(pool, asked(pool, "grpo"), export_id="e2", now=LATER)
+    assert exported(pool, asked(pool), export_id="e1", now=LATER) == first
 
 
 def test_a_dry_run_marks_nothing_and_tells_the_digest(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16))
     first, second = (preview_export(pool, asked(pool), now=LATER).batch for _ in range(2))
-    made = export_points(pool, asked(pool), export_id="e1", now=LATER)
+    made = exported(pool, asked(pool), export_id="e1", now=LATER)
     assert first is not None
     assert second is not None
     assert first.digest == second.digest == made.digest
@@ -93,9 +97,9 @@ def test_a_dry_run_marks_nothing_and_tells_the_digest(pool: BenchmarkPool) -> No
 
 def test_the_same_criteria_on_the_same_lake_give_the_same_batch_again(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16))
-    first = export_points(pool, asked(pool), export_id="e1", now=LATER)
+    first = exported(pool, asked(pool), export_id="e1", now=LATER)
     release_batch(pool, "e1", because="the cluster was lost", now=LATER)
-    second = export_points(pool, asked(pool), export_id="e2", now=LATER + timedelta(hours=1))
+    second = exported(pool, asked(pool), export_id="e2", now=LATER + timedelta(hours=1))
     assert (second.digest, second.splits) == (first.digest, first.splits)
     assert ids_of(pool, "e1") == ids_of(pool, "e2")
 
@@ -110,20 +114,20 @@ def test_another_split_is_another_digest(pool: BenchmarkPool) -> None:
 
 def test_an_export_that_exists_is_returned_only_for_its_own_criteria(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16))
-    first = export_points(pool, asked(pool), export_id="e1", now=LATER)
-    assert export_points(pool, asked(pool), export_id="e1", now=LATER + timedelta(days=1)) == first
+    first = exported(pool, asked(pool), export_id="e1", now=LATER)
+    assert exported(pool, asked(pool), export_id="e1", now=LATER + timedelta(days=1)) == first
     with pytest.raises(PoolError, match="e1 exists and was made with other criteria"):
-        export_points(pool, asked(pool, "grpo"), export_id="e1", now=LATER)
+        exported(pool, asked(pool, "grpo"), export_id="e1", now=LATER)
 
 
 def test_a_point_is_marked_once_per_phase_and_free_for_the_others(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16))
     for phase in PHASES:
-        export_points(pool, asked(pool, phase), export_id=phase, now=LATER)
+        exported(pool, asked(pool, phase), export_id=phase, now=LATER)
     assert ids_of(pool, "sft") == ids_of(pool, "curriculum")
     assert preview_export(pool, asked(pool), now=LATER).batch is None
     fill(pool, "b", some_tasks(16, prefix="new"))
-    export_points(pool, asked(pool), export_id="e2", now=LATER)
+    exported(pool, asked(pool), export_id="e2", now=LATER)
     assert not ids_of(pool, "sft") & ids_of(pool, "e2")
 
 
@@ -132,7 +136,7 @@ def test_two_exports_at_once_mark_no_point_twice(pool: BenchmarkPool) -> None:
     few = asked(pool, min_points=6, max_points=6, min_task_types=1)
 
     def export(number: int) -> set[str]:
-        export_points(pool, few, export_id=f"e{number}", now=LATER)
+        exported(pool, few, export_id=f"e{number}", now=LATER)
         return ids_of(pool, f"e{number}")
 
     with ThreadPoolExecutor(4) as threads:
@@ -160,7 +164,7 @@ def test_near_duplicates_are_left_out_and_counted(pool: BenchmarkPool) -> None:
         score = 0.9 + number / 100
         logs += task_logs(f"copy{number}", at=NOON + timedelta(hours=1), messages=said, overallScore=score)
     fill(pool, "a", logs)
-    cleaned = export_points(pool, asked(pool, max_points=20), export_id="e1", now=LATER)
+    cleaned = exported(pool, asked(pool, max_points=20), export_id="e1", now=LATER)
     kept = preview_export(pool, asked(pool, "grpo", max_points=20, remove_near_duplicates=False), now=LATER).batch
     assert kept is not None
     assert (cleaned.size, cleaned.left_out["near_duplicates"]) == (13, 2)
@@ -181,7 +185,7 @@ def test_reinforcement_learning_keeps_the_different_answers_to_one_prompt(pool: 
         score: dict[str, Any] = {} if worked else {"success": False, "overallScore": 0.3}
         logs += task_logs(name, at=NOON + timedelta(hours=1), source="bench:one", messages=said, **score)
     fill(pool, "a", logs)
-    batch = export_points(pool, asked(pool, "grpo", include_failures=True, max_points=30), export_id="e1", now=LATER)
+    batch = exported(pool, asked(pool, "grpo", include_failures=True, max_points=30), export_id="e1", now=LATER)
     assert sum(member.source_task == "bench:one" for member in batch_members(pool, "e1")) == 3
     assert batch.left_out["near_duplicates"] == 1
 
@@ -190,7 +194,7 @@ def test_points_without_a_conversation_are_left_out_and_counted(pool: BenchmarkP
     asked_again = {"role": "user", "content": "and then?"}
     unanswered = [asked_again, {"role": "assistant", "content": "done"}, asked_again]
     fill(pool, "a", [*some_tasks(16), *task_logs("mute", messages=unanswered)])
-    batch = export_points(pool, asked(pool, max_points=20), export_id="e1", now=LATER)
+    batch = exported(pool, asked(pool, max_points=20), export_id="e1", now=LATER)
     assert (batch.size, batch.left_out["unusable"]) == (12, 1)
 
 
@@ -199,7 +203,7 @@ def test_a_task_without_a_benchmark_is_split_by_tenant_and_name(pool: BenchmarkP
     for log in logs:
         log.pop("source", None)
     fill(pool, "a", logs)
-    export_points(pool, asked(pool), export_id="e1", now=LATER)
+    exported(pool, asked(pool), export_id="e1", now=LATER)
     for member in batch_members(pool, "e1"):
         tenant, _, task = member.source_task.partition("/")
         assert len(tenant) == 64
@@ -215,14 +219,14 @@ def test_an_export_without_points_to_train_on_is_refused(pool: BenchmarkPool) ->
 def test_every_point_of_a_task_is_in_one_split_and_held_out_tasks_stay_so(pool: BenchmarkPool) -> None:
     fill(pool, "a", [log for agent in "abc" for log in renamed(some_tasks(16), agent)])
     half = asked(pool, heldout_fraction=0.5, max_points=60)
-    export_points(pool, half, export_id="e1", now=LATER)
+    exported(pool, half, export_id="e1", now=LATER)
     splits = {member.source_task: member.split for member in batch_members(pool, "e1")}
     assert all(splits[member.source_task] == member.split for member in batch_members(pool, "e1"))
     held_out = {task for task, split in splits.items() if split == "held-out"}
     assert 0 < len(held_out) < len(splits)
     release_batch(pool, "e1", because="a test", now=LATER)
     none = asked(pool, "grpo", heldout_fraction=0, validation_fraction=0, max_points=60)
-    export_points(pool, none, export_id="e2", now=LATER)
+    exported(pool, none, export_id="e2", now=LATER)
     again = {member.source_task for member in batch_members(pool, "e2") if member.split == "held-out"}
     assert again == held_out
     assert leaked_tasks(pool, "e2") == ()
@@ -230,8 +234,8 @@ def test_every_point_of_a_task_is_in_one_split_and_held_out_tasks_stay_so(pool: 
 
 def test_the_leakage_check_asks_the_ledger(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16))
-    export_points(pool, asked(pool, heldout_fraction=0.5), export_id="e1", now=LATER)
-    export_points(pool, asked(pool, "grpo"), export_id="e2", now=LATER)
+    exported(pool, asked(pool, heldout_fraction=0.5), export_id="e1", now=LATER)
+    exported(pool, asked(pool, "grpo"), export_id="e2", now=LATER)
     with pool.transaction() as connection:
         connection.execute("UPDATE batch_points SET split = 'train' WHERE batch_id = 'e2' AND split = 'held-out'")
     held_out = {member.source_task for member in batch_members(pool, "e1") if member.split == "held-out"}
@@ -241,7 +245,7 @@ def test_the_leakage_check_asks_the_ledger(pool: BenchmarkPool) -> None:
 
 def test_training_takes_no_task_that_an_export_held_out(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(40))
-    export_points(pool, asked(pool, "curriculum", heldout_fraction=0.5, max_points=40), export_id="e1", now=LATER)
+    exported(pool, asked(pool, "curriculum", heldout_fraction=0.5, max_points=40), export_id="e1", now=LATER)
     held_out = {member.source_task for member in batch_members(pool, "e1") if member.split == "held-out"}
     make_batch(pool, "b1", now=LATER)
     assert held_out
@@ -265,7 +269,7 @@ def test_what_the_benchmark_holds_out_is_not_for_training(pool: BenchmarkPool) -
         kind = "research" if number % 2 else "tool-calling"
         logs += task_logs(f"t{number}", source=task.id, taskType=kind)
     fill(pool, "a", logs)
-    export_points(pool, asked(pool, heldout_fraction=0, validation_fraction=0), export_id="e1", now=LATER)
+    exported(pool, asked(pool, heldout_fraction=0, validation_fraction=0), export_id="e1", now=LATER)
     names = {Split.TRAIN: "train", Split.VALIDATION: "validation", Split.HELDOUT: "held-out"}
     splits = {member.source_task: member.split for member in batch_members(pool, "e1")}
     assert len(splits) == 12
@@ -274,7 +278,7 @@ def test_what_the_benchmark_holds_out_is_not_for_training(pool: BenchmarkPool) -
 
 def test_an_export_is_no_training_batch(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16))
-    export_points(pool, asked(pool), export_id="e1", now=LATER)
+    exported(pool, asked(pool), export_id="e1", now=LATER)
     with pytest.raises(PoolError, match="e1 is an export for sft, not a training batch"):
         make_batch(pool, "e1", now=LATER)
 
@@ -282,7 +286,7 @@ def test_an_export_is_no_training_batch(pool: BenchmarkPool) -> None:
 def test_points_outside_the_time_range_are_left_out(pool: BenchmarkPool) -> None:
     fill(pool, "a", some_tasks(16))
     only = PointFilter(since=NOON + timedelta(minutes=5), until=NOON + timedelta(minutes=15))
-    batch = export_points(pool, asked(pool, only=only), export_id="e1", now=LATER)
+    batch = exported(pool, asked(pool, only=only), export_id="e1", now=LATER)
     assert (batch.first_at, batch.last_at) == (NOON + timedelta(minutes=5), NOON + timedelta(minutes=14))
 
 

@@ -21,7 +21,7 @@ from flywheel.pool.readiness import readiness
 from flywheel.pool.retention import enforce_retention, find_expired
 from flywheel.pool.rows import arrow_schema, read_rows
 from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, VALIDATED, WARM
-from flywheel.pool.statistics import agent_statistics, refresh_statistics
+from flywheel.pool.statistics import refresh_statistics
 from flywheel.pool.tiers import aggregate_cold, place_hot, place_warm
 from flywheel.pool.validation import validate_day
 from tests.pool.logs import NOON, task_logs, write_segment
@@ -88,7 +88,7 @@ def test_each_tier_is_left_at_its_age(filled: BenchmarkPool, days: int, gone: tu
     assert enforce_retention(filled, now=after(days)).removed == announced
     assert held(filled) == {name: 0 if name in gone else rows for name, rows in WHOLE.items()}
     assert find_expired(filled, now=after(days)) == ()
-    known = agent_statistics(filled, "agent-a").tasks
+    known = filled.get_agent_statistics("agent-a").tasks
     assert known == (0 if "cold" in gone else 5)
 
 
@@ -153,7 +153,7 @@ def test_what_the_tier_below_cannot_hold_is_not_deleted(filled: BenchmarkPool, m
     monkeypatch.setattr(retention, "place_warm", lambda *_arguments, **_options: None)
     with pytest.raises(PoolError, match=f"does not hold {DAY} as it is; nothing of it was deleted"):
         enforce_retention(filled, now=after(8))
-    assert agent_statistics(filled, "agent-a").tasks == 5
+    assert filled.get_agent_statistics("agent-a").tasks == 5
     with filled.transaction() as connection:
         assert connection.execute("SELECT count(*) FROM hot_points").fetchone() == (5,)
 

@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.filters import PointFilter
 from flywheel.pool.histograms import GROWTH, histogram, merged, percentile
 from flywheel.pool.history import history_before
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema, read_rows
 from flywheel.pool.schemas import ANONYMIZED, POINT_COLUMNS
-from flywheel.pool.statistics import agent_statistics, refresh_statistics
+from flywheel.pool.statistics import refresh_statistics
 from flywheel.pool.validation import validate_day
 from tests.pool.logs import NOON, Log, task_logs, write_segment
 
@@ -40,7 +41,7 @@ def some_logs(count: int) -> list[Log]:
 
 def test_statistics_are_sums_over_the_points_of_an_agent(pool: BenchmarkPool) -> None:
     counted(pool, "a", [*some_logs(8), *task_logs("other", agent="agent-b")])
-    found = agent_statistics(pool, "agent-a")
+    found = pool.get_agent_statistics("agent-a")
     assert (found.tasks, found.successes, found.success_rate) == (8, 6, 0.75)
     assert found.mean_quality == pytest.approx((6 * 0.95 + 2 * 0.35) / 8)
     assert found.mean_latency_ms == pytest.approx(103.5)
@@ -49,17 +50,17 @@ def test_statistics_are_sums_over_the_points_of_an_agent(pool: BenchmarkPool) ->
 
 def test_statistics_can_be_asked_by_task_type_and_time(pool: BenchmarkPool) -> None:
     counted(pool, "a", some_logs(8))
-    assert agent_statistics(pool, "agent-a", task_type="research").success_rate == 1.0
-    assert agent_statistics(pool, "agent-a", since=NOON + timedelta(hours=2)).tasks == 4
-    unknown = agent_statistics(pool, "nobody")
+    assert pool.get_agent_statistics("agent-a", PointFilter(task_types=("research",))).success_rate == 1.0
+    assert pool.get_agent_statistics("agent-a", PointFilter(since=NOON + timedelta(hours=2))).tasks == 4
+    unknown = pool.get_agent_statistics("nobody")
     assert (unknown.tasks, unknown.success_rate, unknown.mean_quality) == (0, None, None)
 
 
 def test_counting_a_day_again_replaces_it(pool: BenchmarkPool) -> None:
     counted(pool, "a", some_logs(8))
-    before = agent_statistics(pool, "agent-a")
+    before = pool.get_agent_statistics("agent-a")
     report = refresh_statistics(pool, DAY)
-    assert agent_statistics(pool, "agent-a") == before
+    assert pool.get_agent_statistics("agent-a") == before
     assert (report.tasks, report.successes, report.tasks_by_agent) == (8, 6, {"agent-a": 8})
     assert report.rows == 8
 

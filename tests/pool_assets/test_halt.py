@@ -22,23 +22,13 @@ PERSONAL = "ann.lee@example.org"  # agents' names are kept as they are, so this 
 
 
 @pytest.fixture
-def pool(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[BenchmarkPool]:
+def pool(asset_settings: Settings) -> Iterator[BenchmarkPool]:
     """A pool with a day of two tasks, one of an agent that is named like a person."""
-    monkeypatch.setenv("FLYWHEEL_HOME", str(settings.home))
-    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", settings.database_url)
-    monkeypatch.setenv("FLYWHEEL_PROFILE", settings.profile)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     logs = [*task_logs("t1", at=YESTERDAY), *task_logs("t2", at=YESTERDAY, agent=PERSONAL)]
-    write_segment(settings, "a", logs, written_at=YESTERDAY)
-    with BenchmarkPool.open(settings) as opened:
+    write_segment(asset_settings, "a", logs, written_at=YESTERDAY)
+    with BenchmarkPool.open(asset_settings) as opened:
         index_segments(opened, now=datetime.now(UTC))
         yield opened
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as ephemeral:
-        yield ephemeral
 
 
 def run_day(instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:

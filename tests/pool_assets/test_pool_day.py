@@ -28,23 +28,13 @@ ASSETS = {
 
 
 @pytest.fixture
-def pool(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[BenchmarkPool]:
+def pool(asset_settings: Settings) -> Iterator[BenchmarkPool]:
     """A pool with a day of three good tasks and a malformed line, and the environment that assets find it by."""
-    monkeypatch.setenv("FLYWHEEL_HOME", str(settings.home))
-    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", settings.database_url)
-    monkeypatch.setenv("FLYWHEEL_PROFILE", settings.profile)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     logs = [log for task in ("t1", "t2", "t3") for log in task_logs(task, at=YESTERDAY)]
-    write_segment(settings, "a.segment", [*logs, b'{"log": "routing", "taskId": '], written_at=YESTERDAY)
-    with BenchmarkPool.open(settings) as opened:
+    write_segment(asset_settings, "a.segment", [*logs, b'{"log": "routing", "taskId": '], written_at=YESTERDAY)
+    with BenchmarkPool.open(asset_settings) as opened:
         index_segments(opened, now=datetime.now(UTC))
         yield opened
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as ephemeral:
-        yield ephemeral
 
 
 def run_day(instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:

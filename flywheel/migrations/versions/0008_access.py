@@ -12,6 +12,7 @@ from flywheel.errors import DatabaseError
 revision = "0008_access"
 down_revision = "0007_erasures"
 
+INSTANT = sa.DateTime(timezone=True)
 GROUPS = ("flywheel_rl_trainer", "flywheel_analyst", "flywheel_arbiter", "flywheel_reviewer", "flywheel_admin")
 DAYS = (
     "SELECT (day, changed_at, validated_at, lines, lines_in_points, quarantined, duplicates, waiting, points,"
@@ -210,7 +211,9 @@ def upgrade() -> None:
     """Make roles, tables, triggers, rights and policies. Nobody holds a grant yet, so nobody new sees anything."""
     for group in GROUPS:
         create_group(group)
-    create_tables()
+    create_grants()
+    create_tokens()
+    create_audit()
     schema = op.get_bind().scalar(sa.text("SELECT quote_ident(current_schema())"))
     for function in (GUARD_GRANTS, AUDIT_GRANTS, AUDIT_TOKENS, STAMP_AUDIT, KEEP_AUDIT):
         verbatim(function.replace("{schema}", schema))
@@ -246,9 +249,8 @@ def create_group(group: str) -> None:
     )
 
 
-def create_tables() -> None:
-    """Make the tables that ``flywheel/pool/tables.py`` declares."""
-    instant = sa.DateTime(timezone=True)
+def create_grants() -> None:
+    """Make the table of who may see what."""
     op.create_table(
         "access_grants",
         sa.Column("id", sa.Integer(), sa.Identity(), nullable=False),
@@ -262,16 +264,16 @@ def create_tables() -> None:
             comment="the same as in quarantine; reviewers only",
         ),
         sa.Column("fields", sa.Text(), nullable=False),
-        sa.Column("since", instant, nullable=True, comment="of points, included"),
-        sa.Column("until", instant, nullable=True, comment="of points, not included"),
+        sa.Column("since", INSTANT, nullable=True, comment="of points, included"),
+        sa.Column("until", INSTANT, nullable=True, comment="of points, not included"),
         sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("requested_at", instant, nullable=False),
+        sa.Column("requested_at", INSTANT, nullable=False),
         sa.Column("requested_by", sa.Text(), nullable=False),
         sa.Column("needs_approval", sa.Boolean(), nullable=False, server_default=sa.text("true")),
-        sa.Column("approved_at", instant, nullable=True),
+        sa.Column("approved_at", INSTANT, nullable=True),
         sa.Column("approved_by", sa.Text(), nullable=True),
-        sa.Column("expires_at", instant, nullable=True, comment="null: never"),
-        sa.Column("revoked_at", instant, nullable=True),
+        sa.Column("expires_at", INSTANT, nullable=True, comment="null: never"),
+        sa.Column("revoked_at", INSTANT, nullable=True),
         sa.Column("revoked_by", sa.Text(), nullable=True),
         sa.Column("revoked_because", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_access_grants")),
@@ -293,25 +295,33 @@ def create_tables() -> None:
         ),
     )
     op.create_index("ix_access_grants_principal", "access_grants", ["principal"])
+
+
+def create_tokens() -> None:
+    """Make the table of what proves a grant over HTTP."""
     op.create_table(
         "access_tokens",
         sa.Column("id", sa.Text(), nullable=False, comment="the part of the token that is no secret"),
         sa.Column("grant_id", sa.Integer(), nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=False, comment="keyed hash of the whole token"),
-        sa.Column("issued_at", instant, nullable=False),
+        sa.Column("issued_at", INSTANT, nullable=False),
         sa.Column("issued_by", sa.Text(), nullable=False),
-        sa.Column("expires_at", instant, nullable=False),
-        sa.Column("revoked_at", instant, nullable=True),
+        sa.Column("expires_at", INSTANT, nullable=False),
+        sa.Column("revoked_at", INSTANT, nullable=True),
         sa.Column("revoked_by", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_access_tokens")),
         sa.ForeignKeyConstraint(
             ["grant_id"], ["access_grants.id"], name=op.f("fk_access_tokens_grant_id_access_grants")
         ),
     )
+
+
+def create_audit() -> None:
+    """Make the table of what was done with grants."""
     op.create_table(
         "access_audit",
         sa.Column("id", sa.BigInteger(), sa.Identity(), nullable=False),
-        sa.Column("at", instant, nullable=False, server_default=sa.text("clock_timestamp()")),
+        sa.Column("at", INSTANT, nullable=False, server_default=sa.text("clock_timestamp()")),
         sa.Column("principal", sa.Text(), nullable=False, comment="who did it, or tried to"),
         sa.Column("session", sa.Text(), nullable=False, server_default=sa.text("session_user")),
         sa.Column("role", sa.Text(), nullable=True),

@@ -32,7 +32,7 @@ class PrincipalPool(BenchmarkPool, frozen=True):
 
     @override
     @contextmanager
-    def transaction(self) -> "Iterator[Connection[Any]]":
+    def transaction(self) -> Iterator[Connection[Any]]:
         """A connection in a transaction with the principal's rights and rows.
 
         Raises:
@@ -51,7 +51,7 @@ class PrincipalPool(BenchmarkPool, frozen=True):
 
     @override
     @contextmanager
-    def as_service(self, connection: "Connection[Any]") -> Iterator[None]:
+    def as_service(self, connection: Connection[Any]) -> Iterator[None]:
         """The service's rights for some statements; where one fails they are undone with it."""
         with connection.transaction():
             connection.execute("SET LOCAL ROLE NONE")

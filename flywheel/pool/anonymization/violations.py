@@ -19,7 +19,7 @@ from flywheel.pool.files import read_file
 EXAMPLES = 20  # places that are named; the others are counted
 TENANT = re.compile(r"[0-9a-f]{64}\Z")
 SUSPECTS: dict[str, re.Pattern[str]] = {
-    "EMAIL_ADDRESS": re.compile(r"[A-Za-z0-9][\w.+-]*@[A-Za-z0-9][A-Za-z0-9-]*\.[A-Za-z]{2,}"),
+    "EMAIL_ADDRESS": re.compile(r"[A-Za-z0-9][\w.+-]{0,63}@[A-Za-z0-9][A-Za-z0-9-]*\.[A-Za-z]{2,}"),
     "SECRET": re.compile(
         r"PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}|\bgh[pousr]_[A-Za-z0-9]{36}"
         r"|\bsk-[A-Za-z0-9]{20,}|\bxox[bp]-\d|\beyJ[\w-]+\.eyJ"

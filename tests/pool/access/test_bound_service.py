@@ -14,7 +14,6 @@ from flywheel.pool.batches import list_batches
 from flywheel.pool.overview import list_days
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.quarantine import list_quarantine
-from flywheel.pool.statistics import agent_statistics
 from tests.pool.access.conftest import POINTS, TENANTS, Granted, ids
 from tests.pool.logs import NOON
 
@@ -26,10 +25,9 @@ Find = Callable[[BenchmarkPool], object]
     [
         ("rl-trainer", list_batches),
         ("analyst", list_days),
-        ("analyst", lambda pool: agent_statistics(pool, "a").tasks),
         ("analyst", lambda pool: pool.get_agent_statistics("a").tasks),
         ("analyst", lambda pool: pool.get_system_statistics("complexity").groups),
-        ("arbiter", lambda pool: agent_statistics(pool, "a").tasks),
+        ("arbiter", lambda pool: pool.get_agent_statistics("a").tasks),
         ("reviewer", list_quarantine),
     ],
 )

@@ -15,7 +15,8 @@ from flywheel.collection.segments import MARKER
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.batches import export_batch, make_batch
 from flywheel.pool.headers import key_of
-from flywheel.pool.intake import index_segments
+from flywheel.pool.intake import index_segments, stale_days
+from flywheel.pool.overview import pool_counts
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row
 from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, VALIDATED, WARM
@@ -157,3 +158,15 @@ def others(pool: BenchmarkPool) -> dict[str, list[Row]]:
             {"row": row} for row in connection.execute("SELECT * FROM hot_points WHERE tenant_id = %s", (hashed,))
         ]
     return {table: sorted(found, key=repr) for table, found in rows.items()}
+
+
+def account(pool: BenchmarkPool) -> dict[str, int]:
+    counts = pool_counts(pool)
+    parts = ("lines_in_points", "quarantined", "duplicates", "waiting")
+    assert counts["lines"] == sum(counts[part] for part in parts)
+    return counts
+
+
+def run_stale(pool: BenchmarkPool, *, now: datetime = LATER) -> None:
+    for stale in stale_days(pool):
+        run_day(pool, now=now, day=stale.day)

@@ -1,73 +1,41 @@
 """After an erasure nothing of the tenant can be found anywhere, and nothing of anybody else has changed."""
 
 import json
-import os
-import threading
-from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flywheel.collection.segments import Frame, read_segment, write_closed_segment
+from flywheel.collection.segments import Frame, read_segment
 from flywheel.errors import PoolError, ServiceAnswerError
-from flywheel.pool import erasure, tenant_batches, tenant_lines, tenant_points
-from flywheel.pool.anonymization import day as anonymization
+from flywheel.pool import tenant_lines
 from flywheel.pool.anonymization.day import anonymize_day
-from flywheel.pool.anonymization.points import AnonymizationJob, Anonymized, anonymize_points
 from flywheel.pool.batches import batch_members, export_batch, list_batches, make_batch
-from flywheel.pool.erasure import ErasureReport, TouchedModel, erase_tenant, find_tenant
+from flywheel.pool.erasure import TouchedModel, erase_tenant, find_tenant
 from flywheel.pool.intake import index_segments, stale_days
-from flywheel.pool.overview import pool_counts
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.retention import enforce_retention
 from flywheel.pool.schemas import ANONYMIZED, COLD, VALIDATED, WARM
-from flywheel.pool.statistics import agent_statistics
 from flywheel.pool.tiers import place_warm, unchecked_days
-from flywheel.settings import Settings
-from tests.pool.logs import NOON, routing, write_segment
-from tests.pool.test_retention import DAY, KilledError, run_day
-from tests.pool.two_tenants import (
+from tests.pool.erasure.two_tenants import (
     CRITERIA,
     ERASED,
     LATER,
     NEXT_DAY,
-    OTHER,
     SECRET,
+    account,
     content_of,
     database_rows,
-    fill,
     lines_of_erased,
     lines_of_other,
     others,
     places,
+    run_stale,
     tasks,
 )
-
-
-@pytest.fixture
-def pool(settings: Settings) -> Iterator[BenchmarkPool]:
-    with BenchmarkPool.open(settings.model_copy(update={"batch": CRITERIA})) as opened:
-        yield opened
-
-
-@pytest.fixture
-def filled(pool: BenchmarkPool) -> BenchmarkPool:
-    fill(pool)
-    return pool
-
-
-def account(pool: BenchmarkPool) -> dict[str, int]:
-    counts = pool_counts(pool)
-    parts = ("lines_in_points", "quarantined", "duplicates", "waiting")
-    assert counts["lines"] == sum(counts[part] for part in parts)
-    return counts
-
-
-def run_stale(pool: BenchmarkPool, *, now: datetime = LATER) -> None:
-    for stale in stale_days(pool):
-        run_day(pool, now=now, day=stale.day)
+from tests.pool.logs import NOON, write_segment
+from tests.pool.test_retention import DAY, run_day
 
 
 def test_nothing_of_the_tenant_is_found_anywhere(filled: BenchmarkPool) -> None:
@@ -117,11 +85,11 @@ def test_nothing_of_other_tenants_changes(filled: BenchmarkPool) -> None:
 
 
 def test_statistics_count_what_is_left(filled: BenchmarkPool) -> None:
-    alone = agent_statistics(filled, "agent-b")
-    assert (agent_statistics(filled, "agent-a").tasks, agent_statistics(filled, "agent-c").tasks) == (12, 6)
+    alone = filled.get_agent_statistics("agent-b").by_task_type
+    assert (filled.get_agent_statistics("agent-a").tasks, filled.get_agent_statistics("agent-c").tasks) == (12, 6)
     erase_tenant(filled, ERASED, now=LATER)
-    assert (agent_statistics(filled, "agent-a").tasks, agent_statistics(filled, "agent-c").tasks) == (6, 0)
-    assert agent_statistics(filled, "agent-b") == alone
+    assert (filled.get_agent_statistics("agent-a").tasks, filled.get_agent_statistics("agent-c").tasks) == (6, 0)
+    assert filled.get_agent_statistics("agent-b").by_task_type == alone
 
 
 def test_the_next_run_of_a_day_makes_its_account_anew_and_the_same_points(filled: BenchmarkPool) -> None:
@@ -207,28 +175,6 @@ def test_logs_that_arrive_later_are_new_data_and_can_be_erased_again(filled: Ben
     assert places(filled) == set()
 
 
-def test_segments_that_a_collector_still_writes_are_left_alone_and_counted(filled: BenchmarkPool) -> None:
-    from flywheel.collection.segments import SegmentWriter
-
-    writer = SegmentWriter(filled.settings.segments_dir, clock=lambda: LATER)
-    writer.append(json.dumps(routing("late", tenant=ERASED)).encode())
-    writer.append(json.dumps(routing("late", tenant=OTHER)).encode())
-    report = erase_tenant(filled, ERASED, now=LATER)
-    assert (report.open_segments, report.open_lines) == (1, 1)
-    writer.close()
-    assert erase_tenant(filled, ERASED, now=LATER).removed["segments"] == 1
-    assert places(filled) == set()
-
-
-def test_what_a_killed_writer_left_half_written_is_removed(filled: BenchmarkPool) -> None:
-    left, young = (filled.settings.segments_dir / f"x.segment.{number}.partial" for number in (1, 2))
-    for path in (left, young):
-        path.write_bytes(SECRET.encode())
-    os.utime(left, (0, 0))
-    erase_tenant(filled, ERASED, now=LATER)
-    assert (left.exists(), young.exists()) == (False, True)
-
-
 def test_a_file_that_is_no_segment_is_emptied_if_it_names_the_tenant(pool: BenchmarkPool) -> None:
     path = write_segment(pool.settings, "a", [])
     path.write_bytes(b'no segment, but "acme-erased"')
@@ -236,83 +182,6 @@ def test_a_file_that_is_no_segment_is_emptied_if_it_names_the_tenant(pool: Bench
     erase_tenant(pool, ERASED, now=NOON)
     assert list(read_segment(path)) == []
     assert places(pool) == set()
-
-
-KILLS: list[tuple[Any, str]] = [  # inner steps before the one they are in, which is done once it was killed after
-    (tenant_lines, "write_closed_segment"),
-    (tenant_lines, "forget_lines"),
-    (tenant_lines, "mark_changed"),
-    (erasure, "erase_lines"),
-    (BenchmarkPool, "replace"),
-    (tenant_points, "recount_tiers"),
-    (tenant_points, "refresh_statistics"),
-    (erasure, "erase_points"),
-    (tenant_batches, "erase_rows"),
-    (tenant_batches, "remove_exports"),
-    (tenant_batches, "correct"),
-    (erasure, "erase_from_batch"),
-    (BenchmarkPool, "forget"),
-    (erasure, "named"),
-]
-
-
-def killing(real: Callable[..., object], *, before: bool) -> Callable[..., object]:
-    def killed(*arguments: object, **options: object) -> object:
-        if not before:
-            real(*arguments, **options)
-        raise KilledError
-
-    return killed
-
-
-def test_an_erasure_that_is_killed_at_every_step_comes_to_the_same_end(
-    filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = others(filled)
-    announced = find_tenant(filled, ERASED, now=LATER)
-    for owner, name in KILLS:
-        for at_once in (True, False):
-            with monkeypatch.context() as patched:
-                patched.setattr(owner, name, killing(getattr(owner, name), before=at_once))
-                with pytest.raises(KilledError):
-                    erase_tenant(filled, ERASED, now=LATER)
-    report = erase_tenant(filled, ERASED, now=LATER)
-    assert (report.removed, report.days, report.batches) == (announced.removed, announced.days, announced.batches)
-    assert (report.finished_at, report.repeated) == (LATER, False)
-    assert places(filled) == set()
-    assert others(filled) == before
-    (batch,) = list_batches(filled)
-    assert batch.criteria["erased"][0]["points"] == 12
-    run_stale(filled)
-    assert (account(filled)["points"], agent_statistics(filled, "agent-a").tasks) == (12, 6)
-    with filled.transaction() as connection:
-        assert connection.execute("SELECT count(*), count(finished_at) FROM erasures").fetchone() == (1, 1)
-
-
-def test_a_run_in_progress_does_not_write_the_points_back(
-    filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reading, go_on = threading.Event(), threading.Event()
-    real = anonymize_points
-
-    def paused(job: AnonymizationJob) -> Anonymized:
-        clean = real(job)
-        reading.set()
-        go_on.wait(60)
-        return clean
-
-    monkeypatch.setattr(anonymization, "anonymize_points", paused)
-    running = threading.Thread(target=anonymize_day, args=(filled, DAY))
-    running.start()
-    assert reading.wait(60)
-    erasing = threading.Thread(target=erase_tenant, args=(filled, ERASED), kwargs={"now": LATER})
-    erasing.start()
-    erasing.join(3)
-    assert erasing.is_alive()
-    go_on.set()
-    running.join()
-    erasing.join()
-    assert places(filled) == set()
 
 
 def test_what_an_erasure_leaves_counts_as_checked_where_the_whole_was(filled: BenchmarkPool) -> None:
@@ -334,11 +203,11 @@ def test_a_day_whose_points_retention_removed_is_counted_anew_by_its_next_run(fi
     erase_tenant(filled, ERASED, now=old)
     assert others(filled)[COLD] == before
     assert places(filled) == set()
-    assert agent_statistics(filled, "agent-c").tasks == 0
+    assert filled.get_agent_statistics("agent-c").tasks == 0
     run_stale(filled, now=old)
     enforce_retention(filled, now=old)
     assert others(filled)[COLD] == before
-    assert (agent_statistics(filled, "agent-a").tasks, agent_statistics(filled, "agent-b").tasks) == (6, 6)
+    assert (filled.get_agent_statistics("agent-a").tasks, filled.get_agent_statistics("agent-b").tasks) == (6, 6)
 
 
 def test_points_under_another_salt_are_removed_by_their_ids_and_counted(filled: BenchmarkPool) -> None:
@@ -398,18 +267,6 @@ def test_a_batch_that_was_made_of_its_points_alone_is_empty(pool: BenchmarkPool,
     (batch,) = list_batches(pool)
     assert (batch.size, batch.criteria["erased"][0]["points"]) == (0, 12)
     assert places(pool) == set()
-
-
-def test_a_segment_that_is_missing_stops_the_erasure_until_it_is_back(filled: BenchmarkPool) -> None:
-    path = filled.settings.segments_dir / "c.segment"
-    content = [frame.payload for frame in read_segment(path) if isinstance(frame, Frame)]
-    path.unlink()
-    with pytest.raises(PoolError, match=r"c\.segment is in the ledger but not in"):
-        erase_tenant(filled, ERASED, now=LATER)
-    write_closed_segment(path, content)
-    report: ErasureReport = erase_tenant(filled, ERASED, now=LATER)
-    assert report.finished_at
-    assert places(filled) == set()
 
 
 @pytest.mark.parametrize(
