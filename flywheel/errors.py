@@ -71,3 +71,7 @@ class QueryError(PoolError):
 
 class NotInPoolError(PoolError):
     """Raised when the pool does not have what a query names, such as a batch. The message says where to look."""
+
+
+class InputError(FlywheelError):
+    """Raised when a file that a command was given cannot be used. It names the file, the line and the reason."""

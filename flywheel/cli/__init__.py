@@ -15,6 +15,7 @@ from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
 from flywheel.cli.ingest import ingest
 from flywheel.cli.models import models
+from flywheel.cli.pii import pii
 from flywheel.cli.pool import pool
 from flywheel.cli.quarantine import quarantine
 from flywheel.cli.quickstart import quickstart
@@ -61,5 +62,5 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 
 
 pool.add_command(erase)
-for command in (up, down, status, serve, quickstart, ingest, pool, quarantine, access, agents, models, tasks):
+for command in (up, down, status, serve, quickstart, ingest, pool, quarantine, access, agents, models, tasks, pii):
     main.add_command(command)
