@@ -215,11 +215,8 @@ class Account:
 
 def scores(kind: str, counts: Counter[str], *, judged: bool) -> TypeScores:
     """The figures from the counts of a type; without precision where it cannot be judged."""
-    recall, exact_recall = (
-        proportion(counts["removed"], counts["labels"]),
-        proportion(counts["exact"], counts["labels"]),
-    )
-    found = counts["found"] if judged else 0
+    labels, found = counts["labels"], counts["found"] if judged else 0
+    recall, exact_recall = proportion(counts["removed"], labels), proportion(counts["exact"], labels)
     precision, exact_precision = proportion(counts["right"], found), proportion(counts["right_exact"], found)
     return TypeScores(
         type=kind,

@@ -1,8 +1,8 @@
 """Labelled texts in the layouts that they come in, as ``LabelledText``. Pure: lines in, texts or a reason out.
 
 - Ours, JSON lines: ``{"text", "spans": [{"start", "end", "type"}]}``, optionally with ``id``.
-- tau-messages: the same with ``id``, ``source`` and ``role``, and ``value`` in each span. Its labels are values that were
-  collected by key and matched as strings: complete for e-mail, phone, user and payment ids, and dates of birth.
+- tau-messages: the same with ``id``, ``source`` and ``role``, and ``value`` in each span. Its labels are values that
+  were collected by key and matched as strings: complete for the types of ``TAU_COMPLETE`` alone.
 - presidio-research: one JSON array of ``{"full_text", "spans": [{"entity_type", "start_position", "end_position"}]}``.
 """
 
@@ -115,9 +115,7 @@ def read_predictions(lines: Iterable[bytes], texts: Sequence[LabelledText], *, n
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{name}:{number}: {reason_of(error)}. A prediction is {PREDICTION}") from None
     if len(found) < len(texts):
-        raise InputError(
-            f"{name} has {len(found):,} lines and there are {len(texts):,} labelled texts, a line for each"
-        )
+        raise InputError(f"{name} has {len(found):,} lines, not one for each of {len(texts):,} labelled texts")
     return found
 
 
