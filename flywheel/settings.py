@@ -199,6 +199,38 @@ class HealthSettings(Section):
     z: float = Field(3.0, gt=0, description="standard errors of a drift that are still chance")
 
 
+class SecondDetectorSettings(Section):
+    """Presidio as an independent reader of anonymized points (``pip install 'arbiter-flywheel[presidio]'``)."""
+
+    points: int = Field(200, ge=0, description="of a day that it reads, chosen by their ids; 0: none")
+    model: str = Field("", description="spaCy pipeline, a package or a folder, that finds names; empty: patterns alone")
+    types: tuple[str, ...] = Field(
+        (
+            "CREDIT_CARD",
+            "EMAIL_ADDRESS",
+            "IBAN_CODE",
+            "IP_ADDRESS",
+            "MAC_ADDRESS",
+            "PERSON",
+            "PHONE_NUMBER",
+            "US_ITIN",
+            "US_SSN",
+        ),
+        description="what it looks for, by presidio's names; PERSON takes a model",
+    )
+    min_score: float = Field(0.5, ge=0, le=1, description="presidio's confidence; a lone phone number has 0.4")
+    halts_on: tuple[str, ...] = Field(
+        ("CREDIT_CARD", "EMAIL_ADDRESS", "IBAN_CODE"),
+        description="types of which one is a privacy violation; others are reported and hold nothing back",
+    )
+
+
+class AnonymizationSettings(Section):
+    """How anonymized points are looked at again."""
+
+    second_detector: SecondDetectorSettings = SecondDetectorSettings()
+
+
 class RoutingStatisticsSettings(Section):
     """The statistics that routers are answered from memory."""
 
@@ -269,6 +301,7 @@ class Settings(BaseSettings):
     trainer: TrainerSettings = TrainerSettings()
     access: AccessSettings = AccessSettings()
     health: HealthSettings = HealthSettings()
+    anonymization: AnonymizationSettings = AnonymizationSettings()
     routing_statistics: RoutingStatisticsSettings = RoutingStatisticsSettings()
     ports: PortSettings = PortSettings()
 

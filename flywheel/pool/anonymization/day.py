@@ -10,8 +10,9 @@ from psycopg import Connection
 
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.points import AnonymizationJob, Anonymized, anonymize_points
+from flywheel.pool.anonymization.second_detector import Sample, second_look
 from flywheel.pool.anonymization.tenants import salt_of
-from flywheel.pool.anonymization.violations import Suspicions, suspicions_of
+from flywheel.pool.anonymization.violations import EXAMPLES, Suspicions, suspicions_of
 from flywheel.pool.digests import Digest
 from flywheel.pool.files import LakeFile
 from flywheel.pool.pool import BenchmarkPool
@@ -33,13 +34,20 @@ class AnonymizationReport(Struct, frozen=True, kw_only=True):
 
 
 class Violations(Struct, frozen=True, kw_only=True):
-    """What is left in a day. ``where`` names points, fields and types of the first ones, never values."""
+    """What is left in a day. ``where`` names points, fields and types of the first ones, never values.
+
+    ``second_detector`` says what presidio read of it, or why it did not; ``second_found`` is all that was suspicious to
+    it, of which ``count``, ``by_type`` and ``where`` hold what is a violation. A point that both found counts twice.
+    """
 
     day: date
     count: int
     points: int
     by_type: dict[str, int]
     where: tuple[str, ...]
+    second_detector: str
+    second_found: dict[str, int]
+    second_where: tuple[str, ...]
 
 
 def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
@@ -117,6 +125,7 @@ def find_violations(pool: BenchmarkPool, day: date) -> Violations:
     So is the digest of the points that it looked at: no tier takes others (``flywheel.pool.tiers``).
 
     Raises:
+        ConfigurationError: the second detector's spaCy pipeline is not installed.
         PoolError: the lake cannot be used.
         DatabaseError: PostgreSQL cannot be used.
     """
@@ -132,10 +141,12 @@ def enter_violations(pool: BenchmarkPool, connection: Connection[Any], day: date
     pool.share(connection, f"anonymization:{day}")
     known = connection.execute("SELECT points FROM days WHERE day = %s", (day,)).fetchone()
     processes = processes_for(pool, points=known[0] if known else 0)
-    total = Suspicions()
-    for found in mapped(suspicions_of, pool.lake.contents(ANONYMIZED, str(day)), processes=processes):
+    total, sample = Suspicions(), Sample(pool.settings.anonymization.second_detector.points)
+    contents = sample.passing(pool.lake.contents(ANONYMIZED, str(day)))
+    for found in mapped(suspicions_of, contents, processes=processes):
         total.add(found)
-    count = total.by_type.total()
+    second = second_look(sample, pool.settings.anonymization.second_detector, processes=pool.processes)
+    count = total.by_type.total() + second.halting.by_type.total()
     connection.execute(
         "UPDATE days SET privacy_violations = %s, verified_digest = %s WHERE day = %s",
         (count, total.looked_at.hexdigest(), day),
@@ -143,7 +154,15 @@ def enter_violations(pool: BenchmarkPool, connection: Connection[Any], day: date
     return Violations(
         day=day,
         count=count,
-        points=total.points,
-        by_type=dict(total.by_type),
-        where=tuple(total.where),
+        points=total.points + second.halting.points,
+        by_type={**total.by_type, **by_presidio(second.halting)},
+        where=(*total.where, *second.halting.where)[:EXAMPLES],
+        second_detector=second.summary,
+        second_found=dict(second.suspicions.by_type),
+        second_where=tuple(second.suspicions.where),
     )
+
+
+def by_presidio(found: Suspicions) -> dict[str, int]:
+    """Counts by type that say whose they are."""
+    return {f"{kind} (presidio)": count for kind, count in found.by_type.items()}
