@@ -261,4 +261,9 @@ def share(text: str, mark: Mark, covered: bytearray) -> float:
 
 def masked(value: str) -> str:
     """The shape of a value: ``Ann 4b`` is ``Xxx 9x``. It says what was missed without saying it again."""
-    return "".join("9" if one.isdigit() else ("X" if one.isupper() else "x") if one.isalpha() else one for one in value)
+    return "".join(shape_of(one) if one.isalnum() else one for one in value)
+
+
+def shape_of(character: str) -> str:
+    """9 for what is a number in any script, X for a capital, x for every other letter."""
+    return "9" if character.isnumeric() else "X" if character.isupper() else "x"
