@@ -16,21 +16,21 @@ COLORS = ("cyan", "yellow", "green", "magenta", "blue", "red")
 
 
 def print_marked(text: str, spans: "Sequence[Span]") -> None:
-    """The text with its spans as ``⟦value⟧1``, and a table that says of each what it is and why it was taken."""
+    """The text with its spans as ``⟦value⟧1``."""
     from rich.console import Console
 
     Console(highlight=False, soft_wrap=True).print(marked(text, spans))
-    if not spans:
-        click.echo("\nnothing was found")
-        return
-    click.echo()
-    print_table(
-        ("", "type", "characters", "value", "why"),
-        [
-            (f"{number}", one.type, f"{one.start}–{one.end}", visible(text[one.start : one.end], line=True), one.reason)
-            for number, one in enumerate(spans, 1)
-        ],
-    )
+
+
+def print_reasons(title: str, text: str, spans: "Sequence[Span]") -> None:
+    """A table that says of each span, by its number, what it is and why."""
+    click.echo(f"\n{title}")
+    rows = [
+        (str(number), one.type, f"{one.start}–{one.end}", visible(text[one.start : one.end], line=True), one.reason)
+        for number, one in enumerate(spans, 1)
+    ]
+    if rows:
+        print_table(("", "type", "characters", "value", "why"), rows)
 
 
 def marked(text: str, spans: "Sequence[Span]") -> "Text":

@@ -98,7 +98,7 @@ def evaluate(*, labels: str, predictions: str | None, examples: int, show: bool,
 @click.option("--input", "source", metavar="FILE", help="Read the text from a file; - is stdin.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def explain(*, text: str | None, source: str | None, as_json: bool) -> None:
-    """Show what is found in TEXT, marked, and why. The values are shown: it is your text.
+    """Show what is found in TEXT, marked, and why, and what was looked at and refused. It shows values: they are yours.
 
     \b
     Examples:
@@ -106,9 +106,9 @@ def explain(*, text: str | None, source: str | None, as_json: bool) -> None:
       flywheel pii explain --input conversation.txt
       pbpaste | flywheel pii explain --input - --json
     """
-    from flywheel.cli.marked_text import print_marked
+    from flywheel.cli.marked_text import print_marked, print_reasons
+    from flywheel.pool.anonymization import spans as core
     from flywheel.pool.anonymization.scanning import opened
-    from flywheel.pool.anonymization.spans import find_spans
 
     if (text is None) == (source is None):
         raise click.UsageError("give either a text or --input FILE")
@@ -116,11 +116,16 @@ def explain(*, text: str | None, source: str | None, as_json: bool) -> None:
         with opened(source) as file:
             text = file.read().decode("utf-8", "replace")
     content = text or ""
-    spans = find_spans(content)
+    found = core.find_spans(content)
+    refusing = getattr(core, "find_refused", None)  # not every set of detectors tells what it looked at
+    refused = refusing(content) if refusing else []
     if as_json:
-        print_json({"spans": spans})
-    else:
-        print_marked(content, spans)
+        print_json({"spans": found, "refused": refused})
+        return
+    print_marked(content, found)
+    print_reasons("what was found" if found else "nothing was found", content, found)
+    if refused:
+        print_reasons("looked at and refused", content, refused)
 
 
 def named_file(path: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flywheel.cli import main
+from flywheel.pool.anonymization import spans
 
 Run = Callable[..., Result]
 PERSONAL = "write to ann@example.org or ann"
@@ -110,6 +111,15 @@ def test_explain_marks_each_span_and_says_why(flywheel: Run) -> None:
     assert "EMAIL_ADDRESS" in result.stdout
     assert "pattern" in result.stdout
     assert "nothing was found" in flywheel("explain", "hello").stdout
+
+
+@pytest.mark.skipif(not hasattr(spans, "find_refused"), reason="the detectors do not tell what they looked at")
+def test_explain_says_what_was_looked_at_and_refused(flywheel: Run) -> None:
+    card = "4111 1111 1111 1112"  # its check digit is wrong
+    assert "looked at and refused" in flywheel("explain", f"order {card}").stdout
+    document = json.loads(flywheel("explain", f"order {card}", "--json").stdout)
+    assert document["spans"] == []
+    assert [(one["start"], one["end"], one["type"]) for one in document["refused"]] == [(6, 25, "CREDIT_CARD")]
 
 
 def test_explain_reads_files_and_answers_programs(flywheel: Run, tmp_path: Path) -> None:

@@ -76,6 +76,12 @@ def test_a_day_goes_through_every_asset_and_check(pool: BenchmarkPool, instance:
     assert stale_days(pool) == ()
 
 
+def test_the_privacy_check_says_who_else_looked(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
+    result = run_day(instance)
+    (check,) = [one for one in result.get_asset_check_evaluations() if one.check_name == "no_pii_left"]
+    assert check.metadata["second_detector"].value == "off: it is to read 0 points"
+
+
 def materialization(instance: dg.DagsterInstance, name: str) -> dg.AssetMaterialization:
     event = instance.get_latest_materialization_event(dg.AssetKey(name))
     assert event is not None
