@@ -56,12 +56,12 @@ def detectors(models: tuple[str, ...]) -> Iterator[Detector | NotInstalled]:
     yield Detector(name="scrubadub", find=scrubadub(), slow=True) if find_spec("scrubadub") else missing("scrubadub")
     yield Detector(name="datafog", find=datafog()) if find_spec("datafog") else missing("datafog")
     if find_spec("presidio_analyzer"):
-        yield Detector(name="presidio patterns", find=presidio("", score=0.0), slow=True)
-        yield Detector(name=f"presidio patterns, score ≥ {SURE}", find=presidio("", score=SURE), slow=True)
+        yield Detector(name="presidio", find=presidio("", score=0.0), slow=True)
+        yield Detector(name=f"presidio ≥ {SURE}", find=presidio("", score=SURE), slow=True)
     else:
-        yield missing("presidio patterns")
+        yield missing("presidio")
     for model in models:
-        name = f"presidio with {model}"
+        name = f"presidio + {model}"
         if find_spec("presidio_analyzer") and find_spec(model):
             yield Detector(name=name, find=presidio(model, score=0.0), slow=True)
         else:

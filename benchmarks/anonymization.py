@@ -132,45 +132,55 @@ def touched(found: list[Mark], start: int, end: int) -> bool:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """The figures as tables for people."""
+    """The figures as Markdown: docs/privacy.md takes them as they are."""
     found = figures["detectors"]
-    width = max(map(len, found))
-    lines = [f"{'':<{width}}{'records/s':>12}{'texts/s':>12}   records of {RECORD:,} characters, the labelled texts"]
-    for name, one in found.items():
-        lines.append(f"{name:<{width}}{one['records_s']:>12,.0f}{one['labelled_texts_s']:>12,.0f}")
+    speed = [[name, f"{one['records_s']:,.0f}", f"{one['labelled_texts_s']:,.0f}"] for name, one in found.items()]
+    lines = table(["one core", f"records of {RECORD:,} characters/s", "labelled texts/s"], speed)
     for name, texts in figures["texts"].items():
-        lines += ["", f"{name}, {texts:,} texts: recall of labels / precision of what was found"]
+        lines += ["", f"{name}, {texts:,} texts: recall of labels / precision of what was found", ""]
         lines += accuracy_table({detector: one["sets"][name] for detector, one in found.items()})
-    for kind in found["flywheel"]["harmless"]:
-        lines += ["", f"{kind}: share of characters replaced, harmless values kept"]
-        lines += [f"{name:<{width}}{kept(one['harmless'][kind])}" for name, one in found.items()]
-        lines.append("replaced most often by flywheel:")
-        for what, shape, count in found["flywheel"]["harmless"][kind]["shapes"]:
-            lines.append(f"  {count:>6,}  {what:<16} {shape!r}")
-    lines += ["", *(f"left out: {name} ({reason})" for name, reason in figures["left_out"].items())]
+    for kind, ours in found["flywheel"]["harmless"].items():
+        lines += ["", f"{kind}: what is replaced, and how many harmless values are not", ""]
+        lines += table(
+            ["", "texts", "characters replaced", *ours["kept"]],
+            [[name, *kept(one["harmless"][kind], list(ours["kept"]))] for name, one in found.items()],
+        )
+        often = ", ".join(f"{count:,} {what} `{shape}`" for what, shape, count in ours["shapes"])
+        lines += ["", f"Replaced most often by flywheel: {often or 'nothing'}."]
+    lines += ["", *(f"Left out: {name} ({reason})." for name, reason in figures["left_out"].items())]
     return "\n".join(lines) + "\n"
 
 
-def kept(figures: dict[str, Any]) -> str:
+def kept(figures: dict[str, Any], names: list[str]) -> list[str]:
     """What was replaced of texts, and how many of each harmless value stayed."""
-    values = ", ".join(f"{what} {stayed:,}/{all_of:,}" for what, (stayed, all_of) in figures["kept"].items())
-    return f"{figures['texts']:>6,} texts {figures['replaced_fraction']:>8.2%}   {values}"
+    counts = [figures["kept"].get(name) for name in names]
+    stayed = [f"{count[0]:,} of {count[1]:,}" if count else "–" for count in counts]
+    return [f"{figures['texts']:,}", f"{figures['replaced_fraction']:.2%}", *stayed]
 
 
 def accuracy_table(by_detector: dict[str, dict[str, Any]]) -> list[str]:
     """A row for each type with labels, a column for each detector."""
     kinds = {kind: one["labels"] for scores in by_detector.values() for kind, one in scores.items() if one["labels"]}
-    rows = [["", "labels", *by_detector]]
-    for kind, labels in kinds.items():
-        cells = [pair(scores.get(kind, {})) for scores in by_detector.values()]
-        rows.append([kind, f"{labels:,}", *cells])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    rows = [
+        [kind, f"{labels:,}", *(pair(scores.get(kind, {})) for scores in by_detector.values())]
+        for kind, labels in kinds.items()
+    ]
+    return table(["", "labels", *by_detector], rows)
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """A Markdown table, aligned for people who read it as text."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    rule = ["-" * width for width in widths]
+    return [
+        f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"
+        for row in (head, rule, *rows)
+    ]
 
 
 def pair(scores: dict[str, Any]) -> str:
     """``0.98 / 0.95``; a dash where nothing can be said."""
-    return " / ".join("–" if scores.get(name) is None else f"{scores[name]:.3f}" for name in ("recall", "precision"))
+    return " / ".join("–" if scores.get(name) is None else f"{scores[name]:.2f}" for name in ("recall", "precision"))
 
 
 if __name__ == "__main__":
