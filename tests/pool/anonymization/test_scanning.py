@@ -5,6 +5,7 @@ import json
 import sys
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,12 +18,12 @@ from flywheel.pool.anonymization.scanning import chunks_of, opened, scan, scan_l
 PERSONAL = "write to ann@example.org"
 
 
-def scanned(content: bytes, *, processes: int = 1) -> list[dict[str, object]]:
+def scanned(content: bytes, *, processes: int = 1) -> list[dict[str, Any]]:
     target = BytesIO()
     lines, spans = scan(BytesIO(content), target, name="f", processes=processes)
-    found: list[dict[str, object]] = [json.loads(line) for line in target.getvalue().splitlines()]
+    found: list[dict[str, Any]] = [json.loads(line) for line in target.getvalue().splitlines()]
     assert lines == len(found)
-    assert spans == sum(len(one["spans"]) for one in found)  # type: ignore[arg-type]
+    assert spans == sum(len(one["spans"]) for one in found)
     return found
 
 

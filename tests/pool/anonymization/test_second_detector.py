@@ -167,7 +167,7 @@ def test_a_configured_pipeline_finds_names_beside_placeholders(tmp_path: Path) -
 
     pipeline = spacy.blank("en")
     ruler = pipeline.add_pipe("entity_ruler")
-    ruler.add_patterns([{"label": "PERSON", "pattern": "Ann Lee"}])  # type: ignore[attr-defined]
+    ruler.add_patterns([{"label": "PERSON", "pattern": "Ann Lee"}])
     pipeline.to_disk(tmp_path / "names")
     names = READS.model_copy(update={"model": str(tmp_path / "names")})
     assert found_in("met Ann Lee and [PERSON_1]", names) == {"PERSON"}
