@@ -59,7 +59,7 @@ def labelled_sets(data: Path, *, limit: int) -> list[LabelledSet]:
 def odd(texts: tuple[LabelledText, ...], limit: int) -> tuple[LabelledText, ...]:
     """Those that are not for tuning, in the order of their hashes."""
     ours = [text for text in texts if not for_tuning(text.key)]
-    return tuple(sorted(ours, key=lambda text: sha256(text.key.encode()).digest())[:limit])
+    return tuple(sorted(ours, key=lambda text: by_hash(text.key))[:limit])
 
 
 def post_of(block: str) -> LabelledText:
@@ -80,7 +80,7 @@ def post_of(block: str) -> LabelledText:
 def records(data: Path, count: int) -> list[str]:
     """What agents, users and tools said, joined to records of ``RECORD`` characters."""
     pieces = (said for said in (*messages(data, "tool"), *messages(data, "assistant")) if said)
-    text = "\n".join(sorted(set(pieces), key=lambda said: sha256(said.encode()).digest()))
+    text = "\n".join(sorted(set(pieces), key=by_hash))
     return [text[at : at + RECORD] for at in range(0, min(len(text) - RECORD, count * RECORD), RECORD)]
 
 
@@ -112,8 +112,14 @@ def harmless_texts(data: Path, *, limit: int) -> dict[str, list[str]]:
         diffs = [task[name] for task in map(json.loads, lines) for name in ("patch", "test_patch")]
     with gzip.open(data / "diffs/quixbugs/pairs.jsonl.gz") as lines:
         diffs += [pair["after"] for pair in map(json.loads, lines)]
-    tools = sorted(set(messages(data, "tool")), key=lambda said: sha256(said.encode()).digest())
-    return {"diffs and code": diffs, "tool results": tools[:limit], "ids and metrics": list(metrics(data))[:limit]}
+    tools = set(messages(data, "tool"))
+    kinds = {"diffs and code": diffs, "tool results": tools, "ids and metrics": metrics(data)}
+    return {name: sorted(set(texts), key=by_hash)[:limit] for name, texts in kinds.items()}
+
+
+def by_hash(text: str) -> bytes:
+    """An order that says nothing of the text."""
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def metrics(data: Path) -> Iterator[str]:
