@@ -38,6 +38,7 @@ PIECE = 20_000  # characters read at once; what is longer is cut
 OVERLAP = 200  # characters of a cut that both sides see
 SEPARATOR = "\n\0\n"  # between texts that are read together: no pattern reaches over it
 POINTS_A_JOB = 25
+POINTS_FOR_PROCESSES = 100  # fewer are read before a process has loaded presidio
 STANDS_FOR_A_VALUE = re.compile(
     r"\[[A-Z][A-Z0-9_]*_\d+\]|(?:[A-Za-z]:)?[/\\]\[PATH\][/\\](?:\[FILE\](?:\.\w{1,8})?)?|\b[0-9a-f]{64}\b"
 )
@@ -125,7 +126,7 @@ def second_look(sample: Sample, settings: "SecondDetectorSettings", *, processes
     starts = range(0, len(payloads), POINTS_A_JOB)
     jobs = (ReadingJob(payloads=tuple(payloads[at : at + POINTS_A_JOB]), settings=settings) for at in starts)
     suspicions, halting = Suspicions(), Suspicions()
-    for found in mapped(read_points, jobs, processes=processes if len(payloads) > POINTS_A_JOB else 1):
+    for found in mapped(read_points, jobs, processes=processes if len(payloads) >= POINTS_FOR_PROCESSES else 1):
         suspicions.add(found[0])
         halting.add(found[1])
     eyes = f"patterns and {settings.model}" if settings.model else "patterns alone"

@@ -140,7 +140,8 @@ def test_only_configured_types_hold_a_day_back_and_the_others_are_told() -> None
     assert second_look(sample, nothing_halts).halting.points == 0
 
 
-def test_several_processes_find_the_same() -> None:
+def test_several_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_detector, "POINTS_FOR_PROCESSES", 60)
     sample = Sample(60)
     sample.add(content(*(point(f"write to ann{n}@example.org", point_id=f"p{n}") for n in range(60))))
     alone, together = second_look(sample, READS), second_look(sample, READS, processes=2)
