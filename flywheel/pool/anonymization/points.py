@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from flywheel.pool.anonymization.places import Place, places_in
 from flywheel.pool.anonymization.tenants import tenant_hash
-from flywheel.pool.anonymization.text import Anonymizer, Place
+from flywheel.pool.anonymization.text import Anonymizer
 from flywheel.pool.digests import Digest, texts_of
 from flywheel.pool.files import LakeFile, lake_file
 from flywheel.pool.lake import PARTITION
@@ -103,29 +104,16 @@ def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes) -> None:
     for name, part in point.items():
         if isinstance(part, str):
             if name not in KEPT:
-                places.append((point, name, part))
+                places.append(Place(point, name, part))
         elif isinstance(part, dict | list):
-            strings_in(part, places, kept=KEPT_WITHIN.get(name, NOTHING))
+            places += places_in(part, kept=KEPT_WITHIN.get(name, NOTHING))
     segments = point["provenance"]["segments"]
-    places += [(segments, number, name) for number, name in enumerate(segments) if not OWN_SEGMENT.fullmatch(name)]
+    places += [Place(segments, number, name) for number, name in enumerate(segments) if not OWN_SEGMENT.fullmatch(name)]
     anonymizer.replace(places)
     point["tenantId"] = tenant
     for feedback in point["feedback"]:
         if feedback.get("tenantId") is not None:
             feedback["tenantId"] = tenant
-
-
-def strings_in(value: dict[str, Any] | list[Any], places: list[Place], *, kept: tuple[str, ...] = NOTHING) -> None:
-    """Add every string within a value to the places; ``kept`` names keys of the outermost dictionary to leave out."""
-    items: Any = value.items() if type(value) is dict else enumerate(value)
-    for key, item in items:
-        kind = type(item)
-        if key in kept:
-            continue
-        if kind is str:
-            places.append((value, key, item))
-        elif kind is dict or kind is list:
-            strings_in(item, places)
 
 
 def with_columns(batch: "pa.RecordBatch", columns: Columns) -> "pa.RecordBatch":
