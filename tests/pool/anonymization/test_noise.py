@@ -21,7 +21,7 @@ THRESHOLDS = [number / 4 for number in range(-24, 29)]
 
 
 def observed_epsilon(first: Sequence[float], second: Sequence[float], *, delta: float = 0.0) -> float:
-    """A lower bound of ε from the outputs for two neighbouring inputs; too high with probability ``ERROR_RATE`` at most.
+    """A lower bound of ε from the outputs for two neighbouring inputs; too high in ``ERROR_RATE`` of all cases at most.
 
     For each event "at most t" and "at least t" ε is at least ln((p - δ) / q), with p and q the probabilities under the
     one and the other input. Both are bounded by Clopper and Pearson, with the error rate shared out over all bounds.
