@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def privacy() -> None:
-    """Privacy of tenants: budgets of noise on rewards."""
+    """Privacy of tenants: what noise on rewards has spent of their budgets.
+
+    \b
+    Examples:
+      flywheel privacy budget
+    """
 
 
 @privacy.command()

@@ -21,6 +21,7 @@ from flywheel.pool.export_choice import ExportCriteria, criteria_for
 from flywheel.pool.export_files import Format, write_export
 from flywheel.pool.exports import make_export, preview_export
 from flywheel.pool.joining import Triple, point_of
+from flywheel.pool.metrics import render_metrics
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.privacy_budget import Budget, list_budgets
 from flywheel.pool.releases import release_batch
@@ -218,6 +219,7 @@ def test_a_spent_budget_refuses_also_the_dry_run_and_nothing_is_marked(pool: Ben
     ):
         make_export(pool, asked(pool), export_id="e3", now=LATER)
     assert len(list_batches(pool)) == 3
+    assert b"flywheel_pool_privacy_spent_tenants 2.0" in render_metrics(pool, now=LATER)
     later = LATER + timedelta(days=60)
     assert preview_export(with_privacy(pool, period_days=30), asked(pool), now=later).lacking == ()
 
