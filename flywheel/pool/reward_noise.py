@@ -131,7 +131,7 @@ def objections(
     tenants = tenants_of(offers)
     scale = policy_scale(settings, tenants)
     if scale is not None:
-        values = noise.sensitivity if noise.mechanism == "laplace" else noise.sensitivity**2
+        values = noise.sensitivity if noise.mechanism == "laplace" else round(noise.sensitivity**2)
         most = laplace_noise(epsilon=values / scale, sensitivity=values).epsilon
         if noise.epsilon > most:
             yield (

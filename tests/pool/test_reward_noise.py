@@ -286,7 +286,7 @@ def test_gaussian_noise_spends_delta_too(pool: BenchmarkPool) -> None:
 @pytest.mark.parametrize(
     "noise", [{"noise_epsilon": 0.0}, {"noise_delta": 0.1}, {"noise_epsilon": 1, "noise_delta": 1}]
 )
-def test_noise_that_cannot_be_is_refused_as_a_criterion(pool: BenchmarkPool, noise: dict[str, float]) -> None:
+def test_noise_that_cannot_be_is_refused_as_a_criterion(pool: BenchmarkPool, noise: dict[str, Any]) -> None:
     with pytest.raises(PoolError, match="these criteria cannot be met"):
         asked(pool, **noise)
 

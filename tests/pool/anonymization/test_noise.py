@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from scipy.stats import beta, norm
+from scipy.stats import beta, norm  # type: ignore[import-untyped]
 
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.noise import Noise, add_noise, gaussian_noise, laplace_noise, measurement_of, within
