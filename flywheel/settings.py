@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from typing_extensions import override
 
 from flywheel.errors import ConfigurationError
+from flywheel.pool.anonymization.policy import AnonymizationPolicies
 
 ProfileName = Literal["production", "quickstart", "smoke"]
 PROFILES = Path(__file__).parent / "profiles"
@@ -215,6 +216,12 @@ class HealthSettings(Section):
     z: float = Field(3.0, gt=0, description="standard errors of a drift that are still chance")
 
 
+class AnonymizationSettings(Section):
+    """What anonymizing does beyond what it always does."""
+
+    policies: AnonymizationPolicies = Field(AnonymizationPolicies(), description="for all tenants and for single ones")
+
+
 class RoutingStatisticsSettings(Section):
     """The statistics that routers are answered from memory."""
 
@@ -285,6 +292,7 @@ class Settings(BaseSettings):
     trainer: TrainerSettings = TrainerSettings()
     access: AccessSettings = AccessSettings()
     privacy: PrivacySettings = PrivacySettings()
+    anonymization: AnonymizationSettings = AnonymizationSettings()
     health: HealthSettings = HealthSettings()
     routing_statistics: RoutingStatisticsSettings = RoutingStatisticsSettings()
     ports: PortSettings = PortSettings()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from flywheel.pool.anonymization.detectors import Span
+from flywheel.pool.anonymization.paths import named_path
 from flywheel.pool.anonymization.places import Place, places_in, rename_keys
 from flywheel.pool.anonymization.spans import Named, find_each
 
@@ -31,9 +32,10 @@ class Anonymizer:
     Make a new one for each point, so that no value can be followed from point to point. ``find`` says what is replaced.
     """
 
-    def __init__(self, *, find: Find = find_each) -> None:
+    def __init__(self, *, find: Find = find_each, keep_file_names: bool = False) -> None:
         self._find = find
         self.replaced: Counter[str] = Counter()
+        self._keep_file_names = keep_file_names
         self._placeholders: dict[tuple[str, str], str] = {}
         self._numbers: Counter[str] = Counter()
 
@@ -71,7 +73,7 @@ class Anonymizer:
         position = 0
         for span in spans:
             value = text[span.start : span.end]
-            placeholder = generalized_path(value) if span.type == "FILE_PATH" else self._placeholder(span)
+            placeholder = self._path(value) if span.type == "FILE_PATH" else self._placeholder(span)
             self.replaced[span.type] += 1
             if value.isdigit():
                 placeholder = quoted_as_json(text, span, placeholder)
@@ -85,6 +87,10 @@ class Anonymizer:
             self._numbers[span.type] += 1
             self._placeholders[key] = f"[{span.type}_{self._numbers[span.type]}]"
         return self._placeholders[key]
+
+    def _path(self, path: str) -> str:
+        named = named_path(path, clean=self.text) if self._keep_file_names else None
+        return named or generalized_path(path)
 
 
 def quoted_as_json(text: str, span: Span, placeholder: str) -> str:
