@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from flywheel.pool.anonymization.places import Place
@@ -25,37 +26,49 @@ def apply_policy(
 
         replaced.update(rename_code(listed, structure_only=policy.keep_structure_only))
         listed = [place if place.is_key else replace(place, text=str(place.container[place.key])) for place in listed]
-    pattern = tenant_pattern((tenant_id, *policy.tenant_names)) if policy.strip_tenant_identifiers else None
-    if pattern is None:
-        return listed
+    if policy.strip_tenant_identifiers:
+        return without_tenant(listed, tenant_pattern((tenant_id, *policy.tenant_names)), replaced=replaced)
+    return listed
+
+
+def without_tenant(places: list[Place], tenant: "TenantPattern", *, replaced: Counter[str]) -> list[Place]:
+    """Take the tenant's identifiers out of the texts, in place; names of fields stay."""
     clean: list[Place] = []
-    for place in listed:
-        stripped, count = pattern.subn(tenant_placeholder, place.text)
-        if not count or place.is_key or place.key in AGENT_KEYS:
-            clean.append(place)
-            continue
-        replaced["TENANT"] += count
-        place.container[place.key] = stripped
-        clean.append(replace(place, text=stripped))
+    for place in places:
+        lowered = place.text.lower()
+        stripped, count = place.text, 0
+        if any(needle in lowered for needle in tenant.needles) and place.key not in AGENT_KEYS and not place.is_key:
+            stripped, count = tenant.pattern.subn(tenant_placeholder, place.text)
+        if count:
+            replaced["TENANT"] += count
+            place.container[place.key] = stripped
+        clean.append(replace(place, text=stripped) if count else place)
     return clean
 
 
+class TenantPattern(Struct, frozen=True):
+    """What a tenant's identifiers look like. A text without any of the ``needles`` (lower case) need not be searched."""
+
+    needles: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
 @lru_cache(maxsize=1_000)
-def tenant_pattern(names: tuple[str, ...]) -> re.Pattern[str] | None:
+def tenant_pattern(names: tuple[str, ...]) -> TenantPattern:
     """The tenant's identifiers however they are written: ``acme-corp``, ``Acme Corp``, ``ACME_CORP``, ``acmeCorpKey``.
 
-    A word begins and ends where case changes. None where every identifier is too short to be looked for.
+    A word begins and ends where case changes. Identifiers that are too short are not looked for.
     """
     spelled = []
+    needles = []
     for name in sorted({name.strip() for name in names}, key=lambda name: (-len(name), name)):
         parts = [re.escape(part) for part in SEPARATORS.split(name) if part]
         if len("".join(parts)) >= SHORTEST:
             spelled.append("[-_ .]?".join(parts))
-    if not spelled:
-        return None
+            needles.append(max(SEPARATORS.split(name), key=len).lower())
     begins = r"(?:(?<![^\W_])|(?<=[a-z0-9])(?=[A-Z]))"
     ends = r"(?:(?![^\W_])|(?<=[a-z0-9])(?=[A-Z]))"
-    return re.compile(f"{begins}(?i:{'|'.join(spelled)}){ends}")
+    return TenantPattern(tuple(needles), re.compile(f"{begins}(?i:{'|'.join(spelled)}){ends}"))
 
 
 def tenant_placeholder(match: re.Match[str]) -> str:

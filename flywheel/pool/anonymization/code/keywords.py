@@ -132,8 +132,6 @@ def ambiguous_names(code: Code, parameters: Parameters, everything: set[str]) ->
     for captures in code.calls:
         if "decorated" in captures and not all(map(is_harmless, captures["decorator"])):
             ambiguous |= set(parameter_names({"parameters": captures["decorated"]})) - {"self", "cls"}
-        elif "callable" in captures and text_of(captures["callable"][0]).startswith("test_"):
-            ambiguous |= set(parameter_names(captures)) - {"self"}  # pytest finds fixtures by them
     return ambiguous
 
 

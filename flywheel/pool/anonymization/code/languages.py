@@ -128,13 +128,19 @@ def parser(name: LanguageName) -> "tree_sitter.Parser":
 
 @cache
 def query(name: LanguageName) -> "tree_sitter.Query":
-    """What the language declares and uses, and every identifier as ``leaf``."""
+    """What the language declares and uses."""
     import tree_sitter
 
-    language = BY_NAME[name]
-    texts = [(HERE / "queries" / f"{file}.scm").read_text(encoding="utf-8") for file in language.queries]
-    leaves = " ".join(f"({leaf})" for leaf in language.leaves)
-    return tree_sitter.Query(grammar(name), "\n".join([f"[{leaves}] @leaf", *texts]))
+    texts = [(HERE / "queries" / f"{file}.scm").read_text(encoding="utf-8") for file in BY_NAME[name].queries]
+    return tree_sitter.Query(grammar(name), "\n".join(texts))
+
+
+@cache
+def leaf_query(name: LanguageName) -> "tree_sitter.Query":
+    """Every identifier, as ``leaf``."""
+    import tree_sitter
+
+    return tree_sitter.Query(grammar(name), f"[{' '.join(f'({leaf})' for leaf in BY_NAME[name].leaves)}] @leaf")
 
 
 @cache

@@ -24,6 +24,7 @@ class Names:
 
     def __init__(self, codes: Sequence[Code]) -> None:
         self.kept: set[str] = set()
+        self.foreign: set[str] = set()
         self.plain: set[str] = set()
         self.members: set[str] = set()
         self.replacements: dict[str, str] = {}
@@ -72,7 +73,7 @@ class Names:
             return False
         if leaf.root in self.replacements and leaf.root not in self.kept:
             return False
-        return leaf.root in self.kept or (leaf.direct and leaf.root in words(code.language.name).builtins)
+        return leaf.root in self.foreign or (leaf.direct and leaf.root in words(code.language.name).builtins)
 
     def _keep(
         self, codes: Sequence[Code], declared: list[tuple[LanguageName, Declaration]], parameters: Parameters
@@ -81,9 +82,9 @@ class Names:
         own = {declaration.name for _, declaration in declared if declaration.kind != "var"}
         everything = set().union(*parameters.values())
         for code in codes:
-            self.kept |= code.kept
-            self.kept |= code.imported - own
+            self.foreign |= code.kept | (code.imported - own)
             self.kept |= ambiguous_names(code, parameters, everything)
+        self.kept |= self.foreign
         for language, declaration in declared:
             known = words(language)
             if declaration.member and (declaration.name in known.members or declaration.name in known.builtins):

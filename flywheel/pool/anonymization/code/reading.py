@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from msgspec import Struct
 
-from flywheel.pool.anonymization.code.languages import Language, parser, query
+from flywheel.pool.anonymization.code.languages import Language, leaf_query, parser, query
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -21,6 +21,8 @@ CHAINS = {
     "attribute", "member_expression", "selector_expression", "field_access", "field_expression",
     "scoped_identifier", "scoped_type_identifier", "qualified_identifier", "nested_type_identifier",
 }  # fmt: skip
+PENDING = 512  # matches that a query keeps open: an expression nested deeper is read in part, and time stays linear
+SIGNS = re.compile(rb"[^\w\x80-\xff]{500}")
 HOPS = 16  # links of a chain that are followed to its root: time stays linear
 TOKEN = re.compile(
     rb"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|((?:\.|->)?)\s*\b([A-Za-z_]\w*)", re.DOTALL
@@ -112,23 +114,24 @@ def read(source: bytes, language: Language) -> Code:
     """Parse and look: linear in the source, whatever it is."""
     import tree_sitter
 
-    tree = parser(language.name).parse(source)
+    tree = parser(language.name).parse(source if is_readable(source) else b"")
     code = Code(source, language, tree)
-    matches = tree_sitter.QueryCursor(query(language.name)).matches(tree.root_node)
-    captures_of_others: list[Captures] = []
-    for _, captures in matches:
-        leaf = captures.get("leaf")
-        if leaf is None:
-            captures_of_others.append(captures)
-        else:
-            add_leaf(code, leaf[0])
-    for captures in captures_of_others:
+    leaves = tree_sitter.QueryCursor(leaf_query(language.name)).captures(tree.root_node)
+    for leaf in leaves.get("leaf", ()):
+        add_leaf(code, leaf)
+    cursor = tree_sitter.QueryCursor(query(language.name), match_limit=PENDING)
+    for _, captures in cursor.matches(tree.root_node):
         take(code, captures)
     around = code.owner_of()
     for start, base in code.bases:
         if start in around:
             around[start].bases.append(base)
     return code
+
+
+def is_readable(source: bytes) -> bool:
+    """Whether the source may be code: no code has so many signs in a row, the square of which a query would take."""
+    return not SIGNS.search(b"".join(source.split()))
 
 
 def text_of(node: "tree_sitter.Node") -> str:
@@ -138,9 +141,10 @@ def text_of(node: "tree_sitter.Node") -> str:
 
 def add_leaf(code: Code, node: "tree_sitter.Node", role: Role | None = None) -> None:
     """One more identifier; a parser that repaired an error may have made up one without characters."""
-    if node.end_byte > node.start_byte:
+    name = text_of(node)
+    if IDENTIFIER.match(name):
         role = role or ("member" if node.type in MEMBER_TYPES else "plain")
-        code.leaves[node.start_byte] = Leaf(node.start_byte, node.end_byte, text_of(node), role)
+        code.leaves[node.start_byte] = Leaf(node.start_byte, node.end_byte, name, role)
 
 
 def take(code: Code, captures: Captures) -> None:
@@ -197,8 +201,7 @@ def take_member(code: Code, node: "tree_sitter.Node", captures: Captures) -> Non
     """A member, with the name that its receiver's chain begins with."""
     leaf = code.leaves.get(node.start_byte)
     if leaf is None:
-        if IDENTIFIER.match(text_of(node)):
-            add_leaf(code, node, "member")
+        add_leaf(code, node, "member")
         return
     if leaf.role != "shorthand":
         leaf.role = "member"

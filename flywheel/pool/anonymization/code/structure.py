@@ -12,9 +12,8 @@ Edit = tuple[int, int, bytes]
 COMMENT = b"[COMMENT]"
 STRING = b"[STRING]"
 OPENINGS = (b"///", b"//!", b"/**", b"/*", b"//", b"#")
-DELIMITERS = {
-    "string_start", "string_end", '"', "'", "`", "raw_string_delimiter", "(", ")", 'R"', 'LR"', 'u"', 'U"', 'u8"', 'L"',
-}  # fmt: skip
+DELIMITERS = {"string_start", "string_end", "raw_string_delimiter", "(", ")"}
+QUOTES = ('"', "'", "`")
 CODE_WITHIN = {"interpolation", "template_substitution"}
 
 
@@ -59,14 +58,15 @@ def literal_parts(source: bytes, string: "tree_sitter.Node") -> Iterator[tuple[i
         return
     position: int | None = None
     for child in string.children:
-        if child.type in DELIMITERS or child.type in CODE_WITHIN or child.end_byte == child.start_byte:
+        quotes = not child.is_named and any(quote in child.type for quote in QUOTES)
+        if quotes or child.type in DELIMITERS or child.type in CODE_WITHIN or child.end_byte == child.start_byte:
             if position is not None and child.start_byte > position:
                 yield position, child.start_byte
             position = child.end_byte
         elif position is None:  # a prefix with its quotes
             position = child.start_byte if child.is_named else child.end_byte
-    if position is not None and position < string.end_byte:
-        yield position, string.end_byte
+    if position is not None and position < string.children[-1].end_byte:
+        yield position, string.children[-1].end_byte
 
 
 def bare_literal(source: bytes, string: "tree_sitter.Node") -> Iterator[tuple[int, int]]:
