@@ -47,7 +47,7 @@ def without_tenant(places: list[Place], tenant: "TenantPattern", *, replaced: Co
 
 
 class TenantPattern(Struct, frozen=True):
-    """What a tenant's identifiers look like. A text without any of the ``needles`` (lower case) need not be searched."""
+    """What a tenant is called. A text without any of the ``needles`` (lower case) need not be searched."""
 
     needles: tuple[str, ...]
     pattern: re.Pattern[str]
