@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from flywheel.pool.anonymization.code.languages import LanguageName, parser
 from flywheel.pool.anonymization.code.points import rename_code
+from flywheel.pool.anonymization.places import Place
 from tests.pool.anonymization.code.snippets import SNIPPETS
 
 LINES = 200
@@ -39,7 +40,7 @@ def figures_of(language: LanguageName) -> dict[str, float]:
     """Both times and their ratio."""
     source = file_of(language)
     text = f"```{language}\n{source}\n```"
-    ours = microseconds(lambda: rename_code([([text], 0, text)]))
+    ours = microseconds(lambda: rename_code([Place([text], 0, text)]))
     floor = microseconds(lambda: parser(language).parse(source.encode()))
     return {
         "lines": source.count("\n"),

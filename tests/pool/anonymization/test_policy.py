@@ -10,6 +10,7 @@ import pytest
 from flywheel.errors import ConfigurationError
 from flywheel.pool.anonymization.applying import apply_policy
 from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.places import Place
 from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
 from flywheel.pool.anonymization.text import Anonymizer
 from flywheel.pool.intake import index_segments
@@ -29,7 +30,7 @@ QUIET = AnonymizationPolicies(tenants={"acme": AnonymizationPolicy(remove_variab
 
 def cleaned(text: str, policy: AnonymizationPolicy, tenant_id: str = "acme") -> str:
     container: dict[str, Any] = {"text": text}
-    apply_policy([(container, "text", text)], policy, tenant_id=tenant_id, replaced=Counter())
+    apply_policy([Place(container, "text", text)], policy, tenant_id=tenant_id, replaced=Counter())
     return str(container["text"])
 
 

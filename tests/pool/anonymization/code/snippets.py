@@ -2,6 +2,7 @@
 
 from flywheel.pool.anonymization.code.languages import LanguageName
 from flywheel.pool.anonymization.code.points import rename_code
+from flywheel.pool.anonymization.places import Place
 
 PYTHON = """\
 import json as codec
@@ -226,7 +227,7 @@ SNIPPETS: dict[LanguageName, str] = {
 def renamed_texts(*texts: str, structure_only: bool = False) -> list[str]:
     """The texts of one point after renaming."""
     container = list(texts)
-    rename_code([(container, number, text) for number, text in enumerate(texts)], structure_only=structure_only)
+    rename_code([Place(container, number, text) for number, text in enumerate(texts)], structure_only=structure_only)
     return container
 
 

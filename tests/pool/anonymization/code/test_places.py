@@ -5,6 +5,7 @@ import json
 import pytest
 
 from flywheel.pool.anonymization.code.points import rename_code
+from flywheel.pool.anonymization.places import Place
 from tests.pool.anonymization.code.snippets import renamed_texts
 
 PATCH = """\
@@ -67,7 +68,7 @@ def test_the_result_of_reading_a_file_is_its_language() -> None:
     call = {"id": "c1", "name": "read_file", "arguments": '{"path": "src/cart.go"}'}
     numbered = "    1\tfunc addAll(given int) {\n    2\t\tgiven++\n    3\t}\n"
     result = {"role": "tool", "toolCallId": "c1", "content": numbered}
-    rename_code([(call, "arguments", call["arguments"]), (result, "content", numbered)])
+    rename_code([Place(call, "arguments", call["arguments"]), Place(result, "content", numbered)])
     assert result["content"] == "    1\tfunc func1(var1 int) {\n    2\t\tvar1++\n    3\t}\n"
     assert call["arguments"] == '{"path": "src/cart.go"}'
 
