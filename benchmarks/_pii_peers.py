@@ -24,6 +24,11 @@ SCRUBADUB_NAMES = {
     "twitter": "USER_NAME",
     "url": "URL",
 }
+PRESIDIO_NAMES = {
+    "US_BANK_NUMBER": "BANK_ACCOUNT",
+    "US_DRIVER_LICENSE": "DRIVER_LICENSE",
+    "US_PASSPORT": "PASSPORT",
+}
 DATAFOG_NAMES = {
     "DATE": "DATE_OF_BIRTH",
     "DOB": "DATE_OF_BIRTH",
@@ -87,7 +92,9 @@ def presidio(model: str, *, score: float) -> Find:
     def find(text: str) -> list[Mark]:
         results = analyzer.analyze(text, "en", score_threshold=score)
         ranked = sorted(results, key=lambda one: (-one.score, one.start - one.end))
-        return without_overlaps([Mark(one.start, one.end, one.entity_type) for one in ranked])
+        return without_overlaps(
+            [Mark(one.start, one.end, PRESIDIO_NAMES.get(one.entity_type, one.entity_type)) for one in ranked]
+        )
 
     return find
 

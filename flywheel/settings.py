@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from typing_extensions import override
 
 from flywheel.errors import ConfigurationError
+from flywheel.pool.anonymization.policy import AnonymizationPolicies
 
 ProfileName = Literal["production", "quickstart", "smoke"]
 PROFILES = Path(__file__).parent / "profiles"
@@ -183,6 +184,22 @@ class AccessSettings(Section):
     token_days: int = Field(90, gt=0, description="how long a token is good, where its grant does not end earlier")
 
 
+class PrivacySettings(Section):
+    """Noise on rewards that cross tenants, and the budget that it is spent from (docs/privacy.md)."""
+
+    add_noise_to_rewards: bool = Field(
+        False, description="exports of more than one tenant's points get noise on their rewards"
+    )
+    noise_magnitude: float = Field(
+        0.5,
+        gt=0,
+        description="scale b of Laplace noise, in units of the reward (0–1): ε = sensitivity / b",
+    )
+    epsilon: float = Field(8.0, gt=0, description="budget: ε that exports may spend per tenant and period")
+    delta: float = Field(1e-6, ge=0, lt=1, description="budget: δ that exports may spend per tenant and period")
+    period_days: int = Field(365, gt=0, description="days of a period, counted from 1970-01-01 UTC")
+
+
 class HealthSettings(Section):
     """When the pool calls for a person (SPEC section 11). Fractions are 0–1: a tenth is 0.1."""
 
@@ -226,8 +243,9 @@ class SecondDetectorSettings(Section):
 
 
 class AnonymizationSettings(Section):
-    """How anonymized points are looked at again."""
+    """What anonymizing does beyond what it always does."""
 
+    policies: AnonymizationPolicies = Field(AnonymizationPolicies(), description="for all tenants and for single ones")
     second_detector: SecondDetectorSettings = SecondDetectorSettings()
 
 
@@ -300,8 +318,9 @@ class Settings(BaseSettings):
     evaluation: EvaluationSettings = EvaluationSettings()
     trainer: TrainerSettings = TrainerSettings()
     access: AccessSettings = AccessSettings()
-    health: HealthSettings = HealthSettings()
+    privacy: PrivacySettings = PrivacySettings()
     anonymization: AnonymizationSettings = AnonymizationSettings()
+    health: HealthSettings = HealthSettings()
     routing_statistics: RoutingStatisticsSettings = RoutingStatisticsSettings()
     ports: PortSettings = PortSettings()
 

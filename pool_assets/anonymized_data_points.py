@@ -33,7 +33,7 @@ def anonymized_data_points(
             "dagster/row_count": report.points,
             "replacements": bar_chart(report.replaced, title="replaced by type"),
         },
-        data_version=dg.DataVersion(report.digest),
+        data_version=dg.DataVersion(report.version),
     )
 
 

@@ -17,6 +17,7 @@ from flywheel.cli.ingest import ingest
 from flywheel.cli.models import models
 from flywheel.cli.pii import pii
 from flywheel.cli.pool import pool
+from flywheel.cli.privacy import privacy
 from flywheel.cli.quarantine import quarantine
 from flywheel.cli.quickstart import quickstart
 from flywheel.cli.serve import serve
@@ -62,5 +63,20 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 
 
 pool.add_command(erase)
-for command in (up, down, status, serve, quickstart, ingest, pool, quarantine, access, agents, models, tasks, pii):
+for command in (
+    up,
+    down,
+    status,
+    serve,
+    quickstart,
+    ingest,
+    pool,
+    quarantine,
+    privacy,
+    access,
+    agents,
+    models,
+    tasks,
+    pii,
+):
     main.add_command(command)

@@ -56,6 +56,16 @@ def mix_of(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> di
 @click.option("--keep-near-duplicates", is_flag=True, help="Keep points that say almost the same.")
 @click.option("--validation-fraction", type=Share, help="Of the tasks. [default: 0.1]")
 @click.option("--heldout-fraction", type=Share, help="Of the tasks. [default: 0.1]")
+@click.option(
+    "--noise-epsilon",
+    type=click.FloatRange(0, min_open=True),
+    help="Noise on rewards; so much of each tenant's privacy budget is spent. [default: as settings.privacy says]",
+)
+@click.option(
+    "--noise-delta",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Gaussian noise with this δ, with --noise-epsilon. [default: Laplace noise, δ 0]",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be in it and what is missing; mark and write nothing.")
 @click.option("--batch", "batch_id", metavar="BATCH", help="Write this export again instead of making one.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="trl", show_default=True)
@@ -214,11 +224,23 @@ def summary(batch: "Batch") -> dict[str, Any]:
         "export": batch.id,
         "points": batch.size,
         **{name: ", ".join(f"{key} {number:,}" for key, number in held.items()) for name, held in counted.items()},
-        "mean quality": next(iter(batch.quality.values()))["mean"],
+        "noise": noise_told(batch),
+        "mean quality": next((known["mean"] for known in batch.quality.values()), None),
         "from": batch.first_at,
         "to": batch.last_at,
-        "digest": batch.digest,
+        "digest": batch.digest or None,
     }
+
+
+def noise_told(batch: "Batch") -> str | None:
+    """The noise on an export's rewards and what it spends, in words; None where they are true."""
+    noise = batch.criteria.get("noise")
+    if noise is None:
+        return None
+    return (
+        f"{noise['mechanism']} of scale {noise['scale']:.3g} on rewards; "
+        f"ε {noise['epsilon']:g} and δ {noise['delta']:g} of each tenant's privacy budget"
+    )
 
 
 def show_plan(batch: "Batch | None", lacking: tuple[str, ...], trained_before: int, *, as_json: bool) -> None:

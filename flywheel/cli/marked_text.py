@@ -10,7 +10,7 @@ from flywheel.cli.output import print_table
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from flywheel.pool.anonymization.spans import Span
+    from flywheel.pool.anonymization.detectors import Span
 
 COLORS = ("cyan", "yellow", "green", "magenta", "blue", "red")
 

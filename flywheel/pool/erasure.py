@@ -1,10 +1,10 @@
 """Erasure of a tenant: from segments, quarantine, the lake with its old versions, every tier, and batches.
 
 In the order in which data flows, so that nothing can flow back: first the raw lines and the ledger, then the points of
-each day, then batches, then all earlier versions of the lake's tables. Each step takes the locks of those who write
-what it cleans, and can be repeated: a run that was killed is finished by the next one. The row in ``erasures`` is
-there before the first step, with the tenant's keyed hash and never its name; days and batches are entered into it
-before they can no longer be found.
+each day, then batches and what they spent of privacy budgets, then all earlier versions of the lake's tables. Each step
+takes the locks of those who write what it cleans, and can be repeated: a run that was killed is finished by the next
+one. The row in ``erasures`` is there before the first step, with the tenant's keyed hash and never its name; days and
+batches are entered into it before they can no longer be found.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from flywheel.errors import FlywheelError, PoolError
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.privacy_budget import count_spending, forget_spending
 from flywheel.pool.schemas import LAKE_TABLES
 from flywheel.pool.tenant_batches import erase_from_batch
 from flywheel.pool.tenant_lines import count_lines, erase_lines
@@ -112,7 +113,7 @@ def erase_tenant(
         if last and last[1].finished_at and not any(found.report.removed.values()):
             return repeated(pool, last, found.report, models_of=models_of)
         erasure_id, report = begin(pool, tenant, found.report, last, now=now)
-        for step in (erase_raw, erase_days, erase_batches, forget_versions):
+        for step in (erase_raw, erase_days, erase_batches, erase_spending, forget_versions):
             report = step(pool, tenant, report, found.ids, now)
             save(pool, erasure_id, report)
         report = replace(named(report, models_of), finished_at=now)
@@ -142,6 +143,7 @@ def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
             "task_outcomes": lines.outcomes,
             "quarantine": lines.quarantined,
             **points.rows,
+            "privacy_spending": count_spending(pool, tenant.hash),
         },
         days=tuple(sorted(lines.days | points.days)),
         batches=tuple(sorted(points.batches)),
@@ -232,6 +234,16 @@ def erase_batches(
     for batch_id in batches:
         erase_from_batch(pool, tenant, batch_id, ids=ids, now=now)
     return replace(report, batches=batches)
+
+
+def erase_spending(
+    pool: BenchmarkPool, tenant: Tenant, report: ErasureReport, ids: frozenset[str], now: datetime
+) -> ErasureReport:
+    """The fourth: what exports spent of its privacy budget, also one that was under way until now."""
+    del ids, now
+    with pool.exclusive("batches") as connection:
+        forget_spending(connection, tenant.hash)
+    return report
 
 
 def forget_versions(

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from math import inf
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -47,6 +48,8 @@ class ExportCriteria(Struct, frozen=True, kw_only=True):
         remove_near_duplicates: of points that say almost the same the best stays.
         validation_fraction: share of tasks for validation, 0–1.
         heldout_fraction: share of tasks held out, 0–1; the rest is for training.
+        noise_epsilon: ε of noise on the rewards; None: as the privacy policy has it.
+        noise_delta: δ of Gaussian noise, 0–1; None: Laplace noise, whose δ is 0.
     """
 
     phase: Phase
@@ -63,6 +66,8 @@ class ExportCriteria(Struct, frozen=True, kw_only=True):
     remove_near_duplicates: bool = True
     validation_fraction: float = 0.1
     heldout_fraction: float = 0.1
+    noise_epsilon: float | None = None
+    noise_delta: float | None = None
 
 
 class ExportChoice(Struct, frozen=True, kw_only=True):
@@ -117,6 +122,11 @@ def contradictions(criteria: ExportCriteria) -> Iterator[str]:
     fractions = (criteria.validation_fraction, criteria.heldout_fraction)
     if not (all(share >= 0 for share in fractions) and sum(fractions) < 1):
         yield f"validation {fractions[0]} and held-out {fractions[1]} leave no share for training"
+    epsilon, delta = criteria.noise_epsilon, criteria.noise_delta
+    if epsilon is not None and not 0 < epsilon < inf:
+        yield f"noise with an ε of {epsilon:g}, which must be above 0"
+    if delta is not None and (epsilon is None or not 0 < delta < 1):
+        yield f"a δ of {delta:g}: it must be above 0 and below 1, and goes with an ε"
     if only.since and only.until and only.since >= only.until:
         yield f"a time from {only.since} to {only.until}"
     if unknown := sorted(set(mix) - {level.value for level in Complexity}):

@@ -23,6 +23,7 @@ from flywheel.pool.conversations import chat_message, chat_tool, parted
 from flywheel.pool.export_choice import SPLITS, SplitName
 from flywheel.pool.exports import MadeExport
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.reward_noise import exported_ids
 from flywheel.pool.rows import Row, arrow_schema, row_of
 from flywheel.pool.schemas import POINT_COLUMNS
 from flywheel.records import DataPoint, decode_point
@@ -62,6 +63,8 @@ def write_export(
     check_kept(batch)
     known = made.rows if made is not None and made.batch.digest == batch.digest else None
     rows = known or copied_points(pool, batch_id, digest=batch.digest)
+    if "noise" in batch.criteria:
+        rows = exported_ids(rows)
     by_split = {split: [row for row in rows if row["split"] == split] for split in SPLITS}
     with complete(folder) as unfinished:
         names = {split: write_split(pool, unfinished, split, some, form) for split, some in by_split.items() if some}
@@ -178,7 +181,10 @@ def card(batch: Batch, names: Mapping[SplitName, str], form: Format) -> str:
     if form == "trl":
         lines += ["dataset_info:", "  features:", *features(sft=batch.criteria["phase"] == "sft")]
     title = f"Export {batch.id}: {batch.size:,} anonymized points for {batch.criteria['phase']}"
-    return "\n".join([*lines, "---", "", f"# {title}", "", f"Digest {batch.digest}. See `manifest.json`.", ""])
+    told = f"Digest {batch.digest}. See `manifest.json`."
+    if noise := batch.criteria.get("noise"):
+        told = f"Rewards have {noise['mechanism']} noise, ε = {noise['epsilon']:g}, δ = {noise['delta']:g}. {told}"
+    return "\n".join([*lines, "---", "", f"# {title}", "", told, ""])
 
 
 def features(*, sft: bool) -> Iterator[str]:
@@ -204,6 +210,7 @@ def manifest(batch: Batch, by_split: Mapping[SplitName, Sequence[Row]], files: M
             **description,
             "format": form,
             "anonymized": True,
+            "noise": batch.criteria.get("noise"),
             "files": {
                 name: {"sha256": digest_of_file(path), "bytes": path.stat().st_size} for name, path in files.items()
             },

@@ -1,7 +1,8 @@
 """Exports: immutable sets of anonymized points for one phase, split by task, each point marked once (SPEC section 6).
 
 An export is a batch like the training loop's: chosen under the same lock, copied into the lake, entered into the same
-ledger. It is made of one version of the warm tier, so the same criteria on the same version give the same digest.
+ledger. It is made of one version of the warm tier, so the same criteria on the same version give the same digest. Where
+rewards get noise, they give the same points; the noise is drawn once, when the export is made, and stays in its copy.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from msgspec import Struct
 from psycopg import Connection
 
 from flywheel.errors import PoolError
+from flywheel.pool.anonymization.noise import Noise
 from flywheel.pool.batch_copies import copy_points, copy_rows, digest_of
 from flywheel.pool.batches import Batch, batch_of, check_id, check_kept, store, stored_batch
 from flywheel.pool.contents import Compared, Contents
@@ -30,7 +32,9 @@ from flywheel.pool.export_choice import (
 from flywheel.pool.halts import halted_because, read_open_halts
 from flywheel.pool.offers import read_offers
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.privacy_budget import spend
 from flywheel.pool.readiness import days_state, marked_points, unfit_days
+from flywheel.pool.reward_noise import announced, noise_for, noised, objections, tenants_of
 from flywheel.pool.rows import Row
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Offer
@@ -42,7 +46,8 @@ class ExportPlan(Struct, frozen=True, kw_only=True):
     """An export that would be made now.
 
     ``lacking`` says in numbers what it still lacks. ``trained_before`` counts held-out tasks that an earlier batch
-    trained on: a model of that batch is not judged fairly by them.
+    trained on: a model of that batch is not judged fairly by them. Where rewards are to get noise, the batch has no
+    digest and no quality yet: they are of what is drawn.
     """
 
     batch: Batch | None
@@ -64,6 +69,7 @@ class Planned(Struct, frozen=True, kw_only=True):
     splits: dict[str, SplitName]
     rows: list[Row]
     plan: ExportPlan
+    noise: Noise | None
 
 
 def preview_export(pool: BenchmarkPool, criteria: ExportCriteria, *, now: datetime) -> ExportPlan:
@@ -93,15 +99,20 @@ def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str
         if stored is not None:
             return MadeExport(batch=made_before(stored, criteria), rows=None)
         found = planned(pool, connection, criteria, export_id=export_id, now=now)
-        batch = found.plan.batch
+        batch, rows, noise = found.plan.batch, found.rows, found.noise
         if batch is None or found.plan.lacking:
             raise PoolError(f"export {export_id} cannot be made yet: {'; '.join(found.plan.lacking)}")
+        if noise is not None:
+            batch, rows = noised(batch, rows, noise)
         with ThreadPoolExecutor(1) as copying:  # the lake and PostgreSQL at once; the ledger holds when both are done
-            copied = copying.submit(copy_points, pool, export_id, found.rows)
+            copied = copying.submit(copy_points, pool, export_id, rows)
             store(connection, batch, found.phases, found.splits)
+            if noise is not None:
+                tenants = tenants_of(found.phases[criteria.phase])
+                spend(connection, pool.settings.privacy, noise, batch_id=export_id, tenants=tenants, now=now)
             copied.result()
         check_leakage(connection, pool.settings, batch.id)
-    return MadeExport(batch=batch, rows=found.rows)
+    return MadeExport(batch=batch, rows=rows)
 
 
 def made_before(batch: Batch, criteria: ExportCriteria) -> Batch:
@@ -153,8 +164,12 @@ def planned(
             splits=splits,
             left_out={"near_duplicates": choice.near_duplicates, "unusable": choice.unusable},
         )
+    noise = noise_for(pool.settings.privacy, criteria, choice.offers, rows)
+    if batch is not None and noise is not None:
+        batch = announced(batch, noise)
+        problems += objections(connection, pool.settings.privacy, noise, choice.offers, now=now)
     plan = ExportPlan(batch=batch, lacking=tuple(problems), trained_before=already)
-    return Planned(phases=phases, splits=splits, rows=rows, plan=plan)
+    return Planned(phases=phases, splits=splits, rows=rows, plan=plan, noise=noise)
 
 
 def contents_for(pool: BenchmarkPool, criteria: ExportCriteria, *, version: int) -> Contents:

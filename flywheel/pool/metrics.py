@@ -21,6 +21,7 @@ from flywheel.pool.health import ALARMS, judge_health
 from flywheel.pool.intake import STALE_DAYS
 from flywheel.pool.lake_readings import LakeReading, is_old, last_reading, renewed
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.privacy_budget import spent_tenants
 from flywheel.pool.quarantine import State
 from flywheel.pool.tiers import Tier
 
@@ -224,6 +225,11 @@ def families(pool: BenchmarkPool, *, now: datetime) -> Iterator["Metric"]:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         yield from (measured(connection, measure, now=now) for measure in MEASURES)
         yield active_alerts(pool, connection, now=now)
+        yield family(
+            "flywheel_pool_privacy_spent_tenants",
+            "Tenants whose privacy budget of this period does not cover another export with the policy's noise.",
+            {(): float(spent_tenants(connection, pool.settings.privacy, now=now))},
+        )
         reading = last_reading(connection)
     yield from of_the_lake(pool, reading, now=now)
     yield family(

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
+    Numeric,
     Table,
     Text,
     text,
@@ -249,6 +250,22 @@ erasures = Table(
     Column("finished_at", Instant, comment="null while it is under way"),
     Column("report", JSONB, comment="what was removed; batches and models it had touched"),
 )
+
+privacy_spending = Table(
+    "privacy_spending",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("tenant_hash", Text, nullable=False, comment="the keyed hash of whose budget it is"),
+    Column("batch_id", Text, ForeignKey("batches.id"), nullable=False, comment="the export that spent it"),
+    Column("spent_at", Instant, nullable=False),
+    Column("mechanism", Text, nullable=False),
+    Column("epsilon", Numeric, nullable=False),
+    Column("delta", Numeric, nullable=False, server_default=text("0")),
+    CheckConstraint("mechanism IN ('laplace', 'gaussian')", name="mechanism_known"),
+    CheckConstraint("epsilon > 0 AND epsilon < 'Infinity' AND delta >= 0 AND delta < 1", name="spending_bounded"),
+)
+Index("uq_privacy_spending_batch_tenant", privacy_spending.c.batch_id, privacy_spending.c.tenant_hash, unique=True)
+Index("ix_privacy_spending_tenant_spent_at", privacy_spending.c.tenant_hash, privacy_spending.c.spent_at)
 
 access_grants = Table(
     "access_grants",

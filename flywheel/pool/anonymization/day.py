@@ -24,13 +24,23 @@ ROWS_FOR_PROCESSES = 4_000  # fewer are done before a process has started
 
 
 class AnonymizationReport(Struct, frozen=True, kw_only=True):
-    """What was replaced. ``replaced`` counts by type; a value that occurs twice counts twice."""
+    """What was replaced. ``replaced`` counts by type; a value that occurs twice counts twice.
+
+    ``policies`` is the digest of the tenants' policies, ``version`` of points and policies: another of either is
+    another version of the day.
+    """
 
     day: date
     points: int
     points_changed: int
     replaced: dict[str, int]
     digest: str
+    policies: str
+
+    @property
+    def version(self) -> str:
+        """What the day's points and the policies that made them are called together."""
+        return f"{self.digest}-{self.policies}"
 
 
 class Violations(Struct, frozen=True, kw_only=True):
@@ -58,12 +68,13 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
         DatabaseError: PostgreSQL cannot be used.
     """
     salt = salt_of(pool.settings)
+    policies = pool.settings.anonymization.policies
     account = Account()
     with pool.exclusive(f"anonymization:{day}") as connection:
         known = connection.execute("SELECT validated_revision, points FROM days WHERE day = %s", (day,)).fetchone()
         processes = processes_for(pool, points=known[1] if known else 0)
         contents = pool.lake.contents(VALIDATED, str(day))
-        jobs = (AnonymizationJob(day=day, content=content, salt=salt) for content in contents)
+        jobs = (AnonymizationJob(day=day, content=content, salt=salt, policies=policies) for content in contents)
         parts = mapped(anonymize_points, jobs, processes=processes)
         files = account.passing(parts, day=day, expected=expected_points(connection, day))
         pool.replace_files(ANONYMIZED, day, files, schema=arrow_schema(POINT_COLUMNS))
@@ -79,6 +90,7 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
         points_changed=account.changed,
         replaced=dict(account.replaced),
         digest=account.digest.hexdigest(),
+        policies=policies.digest(salt=salt),
     )
 
 

@@ -26,31 +26,16 @@ RIGHT = 0.5
 CONFIDENCE = 0.95
 TOTAL = "all that must go"
 
-MUST_GO = frozenset(
-    {
-        "CREDIT_CARD",
-        "DATE_OF_BIRTH",
-        "EMAIL_ADDRESS",
-        "FILE_PATH",
-        "IBAN_CODE",
-        "IP_ADDRESS",
-        "MAC_ADDRESS",
-        "NATIONAL_ID",
-        "PAYMENT_ID",
-        "PERSON",
-        "PHONE_NUMBER",
-        "SECRET",
-        "STREET_ADDRESS",
-        "URL_CREDENTIALS",
-        "USER_ID",
-        "USER_NAME",
-        "US_DRIVER_LICENSE",
-        "US_ITIN",
-        "US_PASSPORT",
-        "US_SSN",
-        "ZIP_CODE",
-    }
-)
+NATIONAL_IDS = frozenset({
+    "AU_TFN", "BR_CPF", "CA_SIN", "CN_RESIDENT_ID", "ES_NIE", "ES_NIF", "FI_PERSONAL_IDENTITY_CODE", "FR_NIR",
+    "IN_AADHAAR", "IN_PAN", "IT_FISCAL_CODE", "KR_RRN", "NATIONAL_ID", "NL_BSN", "PL_PESEL", "SE_PERSONNUMMER",
+    "UK_NHS", "UK_NINO", "US_ITIN", "US_SSN",
+})  # fmt: skip
+MUST_GO = NATIONAL_IDS | frozenset({
+    "BANK_ACCOUNT", "CREDIT_CARD", "DATE_OF_BIRTH", "DRIVER_LICENSE", "EMAIL_ADDRESS", "FILE_PATH", "IBAN_CODE",
+    "IP_ADDRESS", "MAC_ADDRESS", "PASSPORT", "PAYMENT_ID", "PERSON", "PHONE_NUMBER", "SECRET", "STREET_ADDRESS",
+    "URL_CREDENTIALS", "USER_ID", "USER_NAME", "US_PASSPORT", "ZIP_CODE",
+})  # fmt: skip
 """The types that anonymization replaces (SPEC section 4); labels of others are reported and do not enter the total."""
 
 

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from flywheel.pool.anonymization.applying import apply_policy
+from flywheel.pool.anonymization.places import Place, places_in
+from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
 from flywheel.pool.anonymization.tenants import tenant_hash
-from flywheel.pool.anonymization.text import Anonymizer, Place
+from flywheel.pool.anonymization.text import Anonymizer
 from flywheel.pool.digests import Digest, texts_of
 from flywheel.pool.files import LakeFile, lake_file
 from flywheel.pool.lake import PARTITION
@@ -38,11 +41,12 @@ NOTHING: tuple[str, ...] = ()
 
 
 class AnonymizationJob(Struct, frozen=True, kw_only=True):
-    """A file of a day's validated points, and the secret of the tenant hash."""
+    """A file of a day's validated points, the secret of the tenant hash, and what each tenant's policy is."""
 
     day: date
     content: bytes
     salt: bytes
+    policies: AnonymizationPolicies
 
 
 class Anonymized(Struct, frozen=True, kw_only=True):
@@ -80,8 +84,9 @@ def anonymize_points(job: AnonymizationJob) -> Anonymized:
     changed = 0
     for payload in texts_of(batch.column("payload")):
         point = decode(payload)
-        anonymizer = Anonymizer()
-        anonymize(point, anonymizer=anonymizer, salt=job.salt)
+        policy = job.policies.of(point["tenantId"])
+        anonymizer = Anonymizer(keep_file_names=not policy.remove_file_names)
+        anonymize(point, anonymizer=anonymizer, salt=job.salt, policy=policy)
         columns.add(point)
         if anonymizer.replaced:
             decode_point(columns.payload[-1])  # it still is a point
@@ -93,8 +98,10 @@ def anonymize_points(job: AnonymizationJob) -> Anonymized:
     return Anonymized(file=lake_file([clean], key=PARTITION), digest=digest, changed=changed, replaced=replaced)
 
 
-def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes) -> None:
+def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes, policy: AnonymizationPolicy) -> None:
     """Hash the point's tenant and look into every string, in place. Its id stays: it is a digest.
+
+    What the tenant's policy says comes first: code is read as it was written.
 
     A data point has no field for a user id; a routing decision's is not carried into it.
     """
@@ -103,29 +110,16 @@ def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes) -> None:
     for name, part in point.items():
         if isinstance(part, str):
             if name not in KEPT:
-                places.append((point, name, part))
+                places.append(Place(point, name, part))
         elif isinstance(part, dict | list):
-            strings_in(part, places, kept=KEPT_WITHIN.get(name, NOTHING))
+            places += places_in(part, kept=KEPT_WITHIN.get(name, NOTHING))
     segments = point["provenance"]["segments"]
-    places += [(segments, number, name) for number, name in enumerate(segments) if not OWN_SEGMENT.fullmatch(name)]
-    anonymizer.replace(places)
+    places += [Place(segments, number, name) for number, name in enumerate(segments) if not OWN_SEGMENT.fullmatch(name)]
+    anonymizer.replace(apply_policy(places, policy, tenant_id=point["tenantId"], replaced=anonymizer.replaced))
     point["tenantId"] = tenant
     for feedback in point["feedback"]:
         if feedback.get("tenantId") is not None:
             feedback["tenantId"] = tenant
-
-
-def strings_in(value: dict[str, Any] | list[Any], places: list[Place], *, kept: tuple[str, ...] = NOTHING) -> None:
-    """Add every string within a value to the places; ``kept`` names keys of the outermost dictionary to leave out."""
-    items: Any = value.items() if type(value) is dict else enumerate(value)
-    for key, item in items:
-        kind = type(item)
-        if key in kept:
-            continue
-        if kind is str:
-            places.append((value, key, item))
-        elif kind is dict or kind is list:
-            strings_in(item, places)
 
 
 def with_columns(batch: "pa.RecordBatch", columns: Columns) -> "pa.RecordBatch":

@@ -1,52 +1,138 @@
-"""What is personal or secret in a text, as spans: what is built on the detectors asks here."""
+"""Everything personal or secret in texts: closed forms, names, and what one place says of a value anywhere in them.
 
-from collections.abc import Iterator
+Texts are read as ``views_of`` has them and scanned together, as the strings of one record: a name that a key of one
+string gives away is found in all others.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from operator import attrgetter
 
 from msgspec import Struct
 
-from flywheel.pool.anonymization.detectors import DETECTORS, detect, single_patterns
+from flywheel.pool.anonymization.detectors import Span, detect
+from flywheel.pool.anonymization.encoded import find_encoded
+from flywheel.pool.anonymization.keys import is_plausible
+from flywheel.pool.anonymization.names import COMMON, PLACE, WORD, find_names, kind_of, words_known
+from flywheel.pool.anonymization.surroundings import find_by_surroundings
+from flywheel.pool.anonymization.views import View, views_of
 
-PRESIDIO_NAMES = {"IBAN": "IBAN_CODE"}
+SEPARATOR = "\n\0\n"
+"""Between views that are scanned together; no pattern crosses NUL, which no view has."""
+CARRIED = frozenset({
+    "PERSON", "USER_ID", "DATE_OF_BIRTH", "STREET_ADDRESS", "PHONE_NUMBER", "ZIP_CODE", "PAYMENT_ID", "BANK_ACCOUNT",
+    "NATIONAL_ID", "PASSPORT", "DRIVER_LICENSE", "SECRET", "CREDIT_CARD",
+})  # fmt: skip
+"""Types whose values are looked for wherever else the record has them."""
+MOST_CARRIED = 400  # values of a record
+SHORTEST_CARRIED, LONGEST_CARRIED = 4, 120  # characters; names may be shorter
 
 
-class Span(Struct, frozen=True):
-    """A personal or secret value: ``text[start:end]``, offsets in characters. ``reason`` says why it was taken."""
+class Named(Struct, frozen=True):
+    """A text of which a key outside says what it is as a whole."""
 
-    start: int
-    end: int
+    number: int
     type: str
-    reason: str
 
 
 def find_spans(text: str) -> list[Span]:
-    """Every personal or secret value in a text, in order, without overlaps."""
-    return [Span(found.start, found.end, named(found.type), f"pattern {found.type}") for found in detect(text)]
+    """Every personal or secret value of a text, in order, without overlaps; offsets in characters."""
+    return find_each([text])[0]
 
 
-def find_refused(text: str) -> list[Span]:
-    """What a pattern matched and its check refused, where nothing else was found; ``reason`` names the check."""
-    found = find_spans(text)
-    refused = {
-        (one.start, one.end, one.type): one
-        for one in refusals(text)
-        if all(one.end <= other.start or other.end <= one.start for other in found)
-    }
-    return [refused[place] for place in sorted(refused)]
+def find_each(texts: Sequence[str], *, named: Sequence[Named] = ()) -> list[list[Span]]:
+    """The same for each text of one record. ``named`` are those that are a value of this type as a whole."""
+    views, joined = read(texts)
+    spans = [*detect(joined), *find_names(joined), *whole_texts(texts, named, views)]
+    spans += find_by_surroundings(joined, spans)
+    spans += find_encoded(joined)
+    spans += find_carried(joined, carried_values(joined, spans))
+    return by_text(spans, joined, views, texts)
 
 
-def refusals(text: str) -> Iterator[Span]:
-    """Every match of every pattern that its check refuses."""
-    data = text.encode("utf-8", "surrogatepass")
-    for detector, pattern in zip(DETECTORS, single_patterns(), strict=True):
-        if detector.check is None:
+def read(texts: Sequence[str]) -> tuple[list[tuple[int, View]], str]:
+    """The views of the texts, each with its text's number, and all of them as one."""
+    views = [(number, view) for number, text in enumerate(texts) for view in views_of(text)]
+    return views, SEPARATOR.join(view.text for _, view in views)
+
+
+def by_text(
+    spans: Sequence[Span], joined: str, views: Sequence[tuple[int, View]], texts: Sequence[str]
+) -> list[list[Span]]:
+    """What was found in the joined views, for each text in order and without overlaps."""
+    found: list[list[Span]] = [[] for _ in texts]
+    for number, span in placed(spans, joined, views):
+        found[number].append(span)
+    return [merged(some) for some in found]
+
+
+def whole_texts(texts: Sequence[str], named: Sequence[Named], views: Sequence[tuple[int, View]]) -> Iterator[Span]:
+    """The texts that a key names, where they are in the joined views."""
+    types = {one.number: one.type for one in named if is_plausible(one.type, texts[one.number])}
+    position = 0
+    for number, view in views if types else ():
+        if number in types and view.text:
+            yield Span(position, position + len(view.text), types[number], "key")
+        position += len(view.text) + len(SEPARATOR)
+
+
+def placed(spans: Sequence[Span], joined: str, views: Sequence[tuple[int, View]]) -> Iterator[tuple[int, Span]]:
+    """The spans of joined views as spans of their texts."""
+    ends = list(accumulate(len(view.text) + len(SEPARATOR) for _, view in views))
+    for span in spans:
+        index = bisect_right(ends, span.start)
+        number, view = views[index]
+        offset = ends[index - 1] if index else 0
+        start, end = view.whole(span.start - offset, min(span.end - offset, len(view.text)))
+        yield number, Span(start, end, span.type, span.reason, joined[span.start : span.end])
+
+
+def merged(spans: Sequence[Span]) -> list[Span]:
+    """Spans in order without overlaps: one that another overlaps is part of it, and the longer one says what it is."""
+    result: list[Span] = []
+    for span in sorted(spans, key=attrgetter("start", "end")):
+        last = result[-1] if result else None
+        if last is None or span.start >= last.end:
+            result.append(span)
             continue
-        for match in pattern.finditer(data):
-            start, end = (len(data[:place].decode("utf-8", "surrogatepass")) for place in match.span())
-            if not detector.check(text, start, end):
-                reason = f"pattern {detector.type}, refused by {detector.check.__name__}"
-                yield Span(start, end, named(detector.type), reason)
+        longer = max(last, span, key=lambda one: one.end - one.start)
+        result[-1] = Span(last.start, max(last.end, span.end), longer.type, longer.reason, longer.value)
+    return result
 
 
-def named(kind: str) -> str:
-    """The type by presidio's name, where it has one."""
-    return PRESIDIO_NAMES.get(kind, kind)
+def carried_values(text: str, spans: Sequence[Span]) -> set[tuple[str, str]]:
+    """Values that what was found gives away for the rest of the record, and their types."""
+    values: set[tuple[str, str]] = set()
+    for span in spans:
+        if span.type in CARRIED:
+            values |= values_of(text[span.start : span.end], span.type)
+    return values
+
+
+def values_of(value: str, kind: str) -> set[tuple[str, str]]:
+    """What to look for elsewhere: a value, and of a person's name also each word that is nothing but a name."""
+    stripped = value.strip()
+    if kind != "PERSON":
+        is_telling = SHORTEST_CARRIED <= len(stripped) <= LONGEST_CARRIED and not stripped.isalpha()
+        return {(stripped, kind)} if is_telling else set()
+    known = words_known()
+    words = [word for word in WORD.findall(stripped) if len(word) > 1 and not kind_of(word, known) & (COMMON | PLACE)]
+    return {(word, kind) for word in [*words, *([stripped] if " " in stripped else [])] if len(word) <= LONGEST_CARRIED}
+
+
+def find_carried(text: str, values: set[tuple[str, str]]) -> Iterator[Span]:
+    """Each of the values as a whole word, wherever it is."""
+    for value, kind in sorted(values, key=lambda one: (-len(one[0]), one))[:MOST_CARRIED]:
+        start = text.find(value)
+        while start >= 0:
+            end = start + len(value)
+            if not (is_wordy(text, start - 1, start) or is_wordy(text, end - 1, end)):
+                yield Span(start, end, kind, "value that the record names elsewhere")
+            start = text.find(value, end)
+
+
+def is_wordy(text: str, left: int, right: int) -> bool:
+    """Whether a word goes on from one place to the next."""
+    pair = text[max(0, left) : right + 1]
+    return left >= 0 and len(pair) == 2 and all(character.isalnum() or character == "_" for character in pair)

@@ -1,147 +1,113 @@
 """Text in, text out: what is personal or secret becomes a typed placeholder, the same value the same one."""
 
-import json
+import copy
 import posixpath
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from flywheel.pool.anonymization.detectors import Found, detect, detect_each
+from flywheel.pool.anonymization.detectors import Span
+from flywheel.pool.anonymization.paths import named_path
+from flywheel.pool.anonymization.places import Place, places_in, rename_keys
+from flywheel.pool.anonymization.spans import Named, find_each
 
-SHORT = 64  # characters
-WORD = 20  # characters: no detector takes so few letters with nothing between them
 
-Place = tuple[Any, Any, str]
-"""A list or dictionary, the index or key in it, and the text that is there."""
+class Find(Protocol):
+    """Finds what is personal or secret in each text of one record."""
+
+    def __call__(self, texts: Sequence[str], *, named: Sequence[Named] = ()) -> list[list[Span]]:
+        """See ``flywheel.pool.anonymization.spans.find_each``."""
+
+
+BACKSLASHES = re.compile(r"\\+")
+BARE = re.compile(r"\s*(?:[,}\]]|\Z)")
+QUOTE = re.compile(r"(\\*[\"'])\s*:\s*\Z")
+LONGEST_GAP = 64  # characters between a key of JSON and its value
 
 
 class Anonymizer:
     """Replaces within one point: ``[EMAIL_ADDRESS_1]`` is the same address wherever the point has it.
 
-    Make a new one for each point, so that no value can be followed from point to point.
+    Make a new one for each point, so that no value can be followed from point to point. ``find`` says what is replaced.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, find: Find = find_each, keep_file_names: bool = False) -> None:
+        self._find = find
         self.replaced: Counter[str] = Counter()
+        self._keep_file_names = keep_file_names
         self._placeholders: dict[tuple[str, str], str] = {}
+        self._numbers: Counter[str] = Counter()
 
-    def replace(self, places: Iterable[Place]) -> None:
-        """Replace in place, in every text; those that need no closer look are scanned together."""
-        looked_at = [place for place in places if len(place[2]) >= WORD or not place[2].isalpha()]
-        together = [text for _, _, text in looked_at if not hides(text)]
-        found = detect_each(together)
-        number = 0
-        for container, key, text in looked_at:
-            if hides(text):
-                clean = self.text(text)
+    def replace(self, places: Sequence[Place]) -> None:
+        """Replace in place, in every text of a record: what one gives away is found in all."""
+        found = self._find(
+            [place.text for place in places],
+            named=[Named(number, place.type) for number, place in enumerate(places) if place.type],
+        )
+        renamed: list[tuple[dict[str, Any], str, str]] = []
+        for place, spans in zip(places, found, strict=True):
+            if not spans:
+                continue
+            clean = self._replaced(place.text, spans)
+            if place.is_key:
+                renamed.append((place.container, place.key, clean))
             else:
-                clean = self._replaced(text, found[number]) if number in found else text
-                number += 1
-            if clean is not text:
-                container[key] = clean
+                place.container[place.key] = clean
+        rename_keys(renamed)
 
     def text(self, text: str) -> str:
-        """The text without personal data and secrets; JSON in it, whole or a line, is looked into, escapes and all."""
-        if len(text) <= SHORT and is_plain(text):
-            return text
-        if "\\" not in text:
-            return self._scan(text)
-        whole = self._json(text)
-        if whole is not None:
-            return whole
-        pieces: list[str] = []
-        plain: list[str] = []
-        for line in text.split("\n"):
-            clean = self._json(line)
-            if clean is None:
-                plain.append(line)
-                continue
-            pieces += [*self._block(plain), clean]
-            plain = []
-        return "\n".join([*pieces, *self._block(plain)])
+        """The text without personal data and secrets; JSON in it stays JSON."""
+        holder = [text]
+        self.replace([Place(holder, 0, text)])
+        return holder[0]
 
     def value(self, value: Any) -> Any:
-        """The same for every string in nested lists, tuples and dictionaries, keys included."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, list | tuple):
-            return [self.value(item) for item in value]
-        if isinstance(value, dict):
-            clean: dict[str, Any] = {}
-            for key, item in value.items():
-                name = self.text(key)
-                while name in clean:  # two paths generalize to one name
-                    name += "_"
-                clean[name] = self.value(item)
-            return clean
-        return value
+        """A copy of nested lists and dictionaries without personal data and secrets."""
+        holder = [copy.deepcopy(value)]
+        self.replace(list(places_in(holder)))
+        return holder[0]
 
-    def _block(self, lines: list[str]) -> list[str]:
-        """Lines without JSON, scanned together: a key may span them."""
-        return [self._scan("\n".join(lines))] if lines else []
-
-    def _json(self, text: str) -> str | None:
-        """The text as JSON without what must go, as it was where nothing must; None where it is no JSON."""
-        if text[:1] not in {"{", "["}:
-            return None
-        try:
-            decoded = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        before = self.replaced.total()
-        clean = self.value(decoded)
-        if self.replaced.total() == before:
-            return text
-        dumped = json.dumps(clean, ensure_ascii=False)
-        try:
-            dumped.encode()
-        except UnicodeEncodeError:  # half of a surrogate pair: only an escape can carry it
-            return json.dumps(clean)
-        return dumped
-
-    def _scan(self, text: str) -> str:
-        found = list(detect(text))
-        return self._replaced(text, found) if found else text
-
-    def _replaced(self, text: str, values: Sequence[Found]) -> str:
+    def _replaced(self, text: str, spans: Sequence[Span]) -> str:
         pieces: list[str] = []
         position = 0
-        for found in values:
-            value = text[found.start : found.end]
-            pieces += [text[position : found.start], self._placeholder(found.type, value)]
-            position = found.end
+        for span in spans:
+            value = text[span.start : span.end]
+            placeholder = self._path(value) if span.type == "FILE_PATH" else self._placeholder(span)
+            self.replaced[span.type] += 1
+            if value.isdigit():
+                placeholder = quoted_as_json(text, span, placeholder)
+            pieces += [text[position : span.start], placeholder]
+            position = span.end
         return "".join([*pieces, text[position:]])
 
-    def _placeholder(self, kind: str, value: str) -> str:
-        self.replaced[kind] += 1
-        if kind == "FILE_PATH":
-            return generalized_path(value)
-        known = self._placeholders.get((kind, value))
-        if known is None:
-            number = 1 + sum(1 for other, _ in self._placeholders if other == kind)
-            known = self._placeholders[kind, value] = f"[{kind}_{number}]"
-        return known
+    def _placeholder(self, span: Span) -> str:
+        key = (span.type, span.value)
+        if key not in self._placeholders:
+            self._numbers[span.type] += 1
+            self._placeholders[key] = f"[{span.type}_{self._numbers[span.type]}]"
+        return self._placeholders[key]
+
+    def _path(self, path: str) -> str:
+        named = named_path(path, clean=self.text) if self._keep_file_names else None
+        return named or generalized_path(path)
 
 
-def hides(text: str) -> bool:
-    """Whether the text must be looked at by itself: for escapes, or for a key that would run into the next text."""
-    return "\\" in text or "-----" in text
-
-
-@lru_cache(maxsize=16_384)
-def is_plain(text: str) -> bool:
-    """Whether nothing in the text is replaced. Names of fields and roles come again in every record: they are kept."""
-    return "\\" not in text and not any(detect(text))
+def quoted_as_json(text: str, span: Span, placeholder: str) -> str:
+    """The placeholder in the quotes of its key where the value was a bare number: the text stays JSON."""
+    before = QUOTE.search(text, max(0, span.start - LONGEST_GAP), span.start)
+    if before is None or not BARE.match(text, span.end):
+        return placeholder
+    return f"{before.group(1)}{placeholder}{before.group(1)}"
 
 
 def generalized_path(path: str) -> str:
     """``/home/ann/app/user-file.ts`` → ``/[PATH]/[FILE].ts`` (SPEC section 4); the suffix is what training needs."""
-    windows = "\\" in path
-    name = posixpath.basename(path.replace("\\", "/"))
+    windows = BACKSLASHES.search(path)
+    name = posixpath.basename(BACKSLASHES.sub("/", path))
     stem, suffix = posixpath.splitext(name)
     if not name:
         return "/[PATH]/"
     drive = path[:2] if windows else ""
-    separator = "\\" if windows else "/"
+    separator = windows.group() if windows else "/"
     return f"{drive}{separator}[PATH]{separator}[FILE]{suffix if stem and len(suffix) <= 8 else ''}"

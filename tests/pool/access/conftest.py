@@ -102,6 +102,11 @@ def filled(pool: BenchmarkPool) -> BenchmarkPool:
             " VALUES ('b', 'sft', 0, 'acme-0', 's', %s)",
             (DAY,),
         )
+        connection.execute(
+            "INSERT INTO privacy_spending (tenant_hash, batch_id, spent_at, mechanism, epsilon)"
+            " VALUES (%s, 'b', %s, 'laplace', 1)",
+            (hashed(pool, "acme"), NOON),
+        )
         connection.execute("ANALYZE hot_points")
     return pool
 

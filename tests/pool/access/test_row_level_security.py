@@ -32,6 +32,7 @@ TABLES = (
     "tasks",
     "halts",
     "erasures",
+    "privacy_spending",
     "agents",
     "bandit_state",
     "task_outcomes",
@@ -47,7 +48,7 @@ READABLE: dict[Role, set[str]] = {
     "analyst": {"hot_points", "agent_statistics", "daily_statistics", "tier_days"},
     "arbiter": {"agent_statistics", "daily_statistics", "task_type_profiles"},
     "reviewer": {"quarantine"},
-    "admin": {"access_grants", "access_audit"},
+    "admin": {"access_grants", "access_audit", "privacy_spending"},
 }
 
 

@@ -31,7 +31,16 @@ def scores(result: Evaluation, kind: str) -> TypeScores:
 @pytest.mark.parametrize(
     ("name", "floors"),
     [
-        (TAU, [("EMAIL_ADDRESS", 1.0, 1.0), ("PHONE_NUMBER", 0.8, 0.95)]),
+        (
+            TAU,
+            [
+                ("EMAIL_ADDRESS", 1.0, 1.0),
+                ("PHONE_NUMBER", 0.95, 0.95),
+                ("DATE_OF_BIRTH", 0.95, 0.95),
+                ("PAYMENT_ID", 0.95, 0.95),
+                ("USER_ID", 0.95, 0.95),
+            ],
+        ),
         (
             PRESIDIO_RESEARCH,
             [

@@ -13,8 +13,11 @@ from flywheel.pool import tenant_lines
 from flywheel.pool.anonymization.day import anonymize_day
 from flywheel.pool.batches import batch_members, export_batch, list_batches, make_batch
 from flywheel.pool.erasure import TouchedModel, erase_tenant, find_tenant
+from flywheel.pool.export_choice import criteria_for
+from flywheel.pool.exports import make_export
 from flywheel.pool.intake import index_segments, stale_days
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.privacy_budget import list_budgets
 from flywheel.pool.retention import enforce_retention
 from flywheel.pool.schemas import ANONYMIZED, COLD, VALIDATED, WARM
 from flywheel.pool.tiers import place_warm, unchecked_days
@@ -126,10 +129,21 @@ def test_the_report_counts_what_was_removed_and_names_the_batches(filled: Benchm
         COLD: 4,
         "hot_points": 12,
         "training_batches": 12,
+        "privacy_spending": 0,
     }
     assert (report.batches, report.requested_at, report.finished_at) == (("b1",), LATER, LATER)
     assert (report.models, report.registry) == (None, "no model registry was given")
     assert set(find_tenant(filled, ERASED, now=LATER).removed.values()) == {0}
+
+
+def test_what_was_spent_of_its_privacy_budget_goes_and_what_others_spent_stays(filled: BenchmarkPool) -> None:
+    criteria = criteria_for(filled.settings, "curriculum", min_points=1, min_task_types=1, noise_epsilon=1.0)
+    make_export(filled, criteria, export_id="e1", now=LATER)
+    assert "hash in table privacy_spending" in places(filled)
+    assert len(list_budgets(filled, now=LATER)) == 2
+    assert erase_tenant(filled, ERASED, now=LATER).removed["privacy_spending"] == 1
+    assert places(filled) == set()
+    assert [held.epsilon_spent for held in list_budgets(filled, now=LATER)] == [1.0]
 
 
 def test_a_dry_run_changes_nothing(filled: BenchmarkPool) -> None:

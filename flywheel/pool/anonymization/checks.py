@@ -1,0 +1,260 @@
+"""What a pattern alone cannot tell: check digits, ranges, surroundings.
+
+A check is given a text and where a pattern matched, and says which part of the match is the value, or None.
+"""
+
+import ipaddress
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+
+Place = tuple[int, int]
+"""Start and end of a value in its text, in characters; the end is not included."""
+Check = Callable[[str, int, int], Place | None]
+
+NEAR = 48  # characters before a value in which a word about it counts
+DIGITS = re.compile(r"\d+")
+CARD_LENGTHS = range(12, 20)
+JCB = "1800"  # the only cards that begin with 1
+SECRET_VALUE = re.compile(r"(?:[:=]|\bis\b|\bwas\b)\s*(?:[\"'`*]+\s*)?([^\s\"'`,;<>*]+)", re.IGNORECASE)
+CODE = re.compile(
+    r"[\w.]*[(\[{].*|[\w.]*\)|(?:os|process|self|this|config|settings|env|args|request)\.[\w.]+|\$?\{.*|\$\w+|%\w+%?"
+    r"|(?:str|string|int|none|null|nil|true|false|undefined|optional|required|bytes|any|missing|invalid|empty)\b.*",
+    re.IGNORECASE,
+)
+PASSWORD_KEY = re.compile(r"passw|pwd|passphrase|pin\b", re.IGNORECASE)
+PLACEHOLDER = re.compile(r"\[(?:[A-Z][A-Z_]*_\d+|TENANT)\]?|\*+|x{3,}|\.{3,}", re.IGNORECASE)
+INTRODUCTION = re.compile(
+    r"(?:names?(?: is|'s| are|:)?|i am|i'm|this is|(?:first|last|full|middle|family) names?"
+    r"|hi|hello|hey|dear|thanks|thank you|regards|sincerely|welcome(?: back)?|cheers|passengers?)\b",
+    re.IGNORECASE,
+)
+NAME_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+NO_TIME = re.compile(r"::|[a-fA-F]|(?:[^:]*:){7}")
+VERSION = re.compile(r"\bv(?:er(?:sion)?)?\.?[\s:=]*\Z", re.IGNORECASE)
+BITS = 2.6  # a character, at least: words have less where they are as short as secrets
+SHORTEST_SECRET = 6
+
+
+def stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether no letter, digit or joining punctuation continues the match on either side."""
+    before = text[start - 1 : start]
+    after = text[end : end + 1]
+    follows = text[end + 1 : end + 2]
+    continued = after.isalnum() or after == "_" or (after in {".", "-", ":"} and follows.isalnum())
+    return not (before.isalnum() or before in {"_", ".", "-", ":", "/", "#"} or continued)
+
+
+def alone(text: str, start: int, end: int) -> Place | None:
+    """The match, where nothing continues it."""
+    return (start, end) if stands_alone(text, start, end) else None
+
+
+def last_of(pattern: str) -> Check:
+    """The last part of the match that is of this form: behind a word that says what it is."""
+    form = re.compile(pattern)
+
+    def check(text: str, start: int, end: int) -> Place | None:
+        *_, last = form.finditer(text, start, end)
+        return last.span() if stands_alone(text, last.start(), end) else None
+
+    return check
+
+
+def quoted_value(text: str, start: int, end: int) -> Place | None:
+    """The value behind a key, without its quotes; a number as it stands. No placeholder of an earlier run."""
+    quote = text[end - 1]
+    if quote in "\"'":
+        begin = text.index(quote, text.index(":", start)) + 1
+        end -= 1
+    else:
+        *_, number = DIGITS.finditer(text, start, end)
+        begin = number.start()
+    return None if begin >= end or not text[begin:end].strip() or PLACEHOLDER.match(text, begin, end) else (begin, end)
+
+
+def card(text: str, start: int, end: int) -> Place | None:
+    """The card number in a run of digits, by its check digit (ISO/IEC 7812-1): expiry or code may follow it."""
+    if not stands_alone(text, start, end):
+        return None
+    numbers = [match.span() for match in DIGITS.finditer(text, start, end)]
+    for first in range(len(numbers)):
+        for last in range(len(numbers), first, -1):
+            begin, close = numbers[first][0], numbers[last - 1][1]
+            digits = [int(character) for character in text[begin:close] if character.isdigit()]
+            is_issued = digits[0] in {2, 3, 4, 5, 6} or text.startswith(JCB, begin)
+            if len(digits) in CARD_LENGTHS and is_issued and passes_luhn(digits):
+                return begin, close
+        if first >= 2:
+            return None
+    return None
+
+
+def card_behind(text: str, start: int, end: int) -> Place | None:
+    """The card number behind a word: from the first digit on, also one of twelve digits."""
+    while not text[start].isdigit():
+        start += 1
+    return card(text, start, end)
+
+
+def passes_luhn(digits: list[int]) -> bool:
+    """Whether the last digit is the check digit of the others (ISO/IEC 7812-1, annex B)."""
+    doubled = (digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2])
+    return len(set(digits)) > 1 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+
+
+def iban(text: str, start: int, end: int) -> Place | None:
+    """The account number, by its country's length and its check digits (ISO 13616); words may follow it."""
+    from stdnum import iban as standard
+
+    if text[start - 1 : start].isalnum():
+        return None
+    while end - start >= 15:
+        if standard.is_valid(text[start:end]):
+            return start, end
+        space = text.rfind(" ", start, end)
+        if space < 0:
+            return None
+        end = space
+    return None
+
+
+def ip_address(text: str, start: int, end: int) -> Place | None:
+    """An IPv4 or IPv6 address, with a port or a prefix behind it; not a longer version number nor a time of day."""
+    value = text[start:end]
+    before, after = text[start - 1 : start], text[end : end + 2]
+    if before.isalnum() or before in {"_", ".", ":", "-"} or after[:1].isalnum() or after[:1] == "_":
+        return None
+    if (after[:1] == "." and after[1:].isalnum()) or VERSION.search(text, max(0, start - 12), start):
+        return None
+    if ":" in value and (after[:1] == ":" or not NO_TIME.search(value)):
+        return None
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return None
+    return start, end
+
+
+def path(text: str, start: int, end: int) -> Place | None:
+    """A path that begins here, not the path of a URL, a fraction or an alternative (``and/or``)."""
+    before = text[start - 1 : start]
+    if before.isalnum() or before in {"/", ":", ".", "_", "-", ")", "]", "<", "}"}:
+        return None
+    if text.startswith(("/[PATH]", "~/[PATH]"), start):
+        return None
+    while text[end - 1] in ".,":
+        end -= 1
+    return start, end
+
+
+def phone(text: str, start: int, end: int) -> Place | None:
+    """A number of 7 to 15 digits (ITU-T E.164) that stands alone; behind a word, what begins with a digit."""
+    while start < end and not (text[start].isdigit() or text[start] in "+("):
+        start += 1
+    digits = sum(character.isdigit() for character in text[start:end])
+    if not 7 <= digits <= 15 or DATE_LIKE.match(text, start, end):
+        return None
+    before = text[start - 1 : start]
+    alone_before = not (before.isalnum() or before in {"_", ".", "/", "#"})
+    if text[start] == "+":
+        alone_before = not (before.isalnum() or before == "_")
+    elif before in {"-", ":"}:
+        alone_before = not text[start - 2 : start - 1].isalnum() or text[start - 2 : start - 1] == "1" or before == ":"
+    return (start, end) if alone_before and stands_alone(f" {text[start : end + 2]}", 1, end - start + 1) else None
+
+
+DATE_LIKE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)")
+
+
+def national(module: str, *, words: str = "") -> Check:
+    """A number of a state, by the check digits of its standard (``stdnum``), and one of the words if given."""
+    nearby = re.compile(words, re.IGNORECASE) if words else None
+
+    def check(text: str, start: int, end: int) -> Place | None:
+        if not stands_alone(text, start, end):
+            return None
+        if nearby is not None and not nearby.search(text, max(0, start - NEAR), start):
+            return None
+        return (start, end) if import_module(f"stdnum.{module}").is_valid(text[start:end]) else None
+
+    return check
+
+
+def social_security(text: str, start: int, end: int) -> Place | None:
+    """A US social security number in its dashed form; areas that were never given out are none."""
+    return (start, end) if stands_alone(text, start, end) and text[start : start + 3] not in {"000", "666"} else None
+
+
+def secret_value(text: str, start: int, end: int) -> Place | None:
+    """The value that a name such as ``api_key`` is given; not code that reads it from elsewhere."""
+    match = SECRET_VALUE.search(text, start, end)
+    if match is None:
+        return None
+    begin, close = match.span(1)
+    value = text[begin:close].rstrip(".)]}!?:")
+    if len(value) < SHORTEST_SECRET or PLACEHOLDER.match(value) or CODE.fullmatch(value):
+        return None
+    name = text[start : match.start()]
+    literal = text[begin - 1] in "\"'" or "=" in text[match.start() : begin]
+    if PASSWORD_KEY.search(name):
+        return (begin, begin + len(value)) if literal or not value.isalpha() else None
+    return (begin, begin + len(value)) if is_random(value) else None
+
+
+def is_random(value: str) -> bool:
+    """Whether a value is more like a key than like a word or a number: several kinds of characters, few twice."""
+    kinds = sum(
+        (
+            any(character.isdigit() for character in value),
+            any(character.islower() for character in value),
+            any(character.isupper() for character in value),
+        )
+    )
+    return kinds >= 2 and any(map(str.isdigit, value)) and len(value) >= 8 and entropy_bits(value) >= BITS
+
+
+def entropy_bits(value: str) -> float:
+    """Shannon entropy of a value's characters, bits a character."""
+    counts = Counter(value).values()
+    return -sum(count / len(value) * math.log2(count / len(value)) for count in counts)
+
+
+def identifier(text: str, start: int, end: int) -> Place | None:
+    """The last word of the match, where it has a digit: ``user ID: ann_lee_42``, not ``user id is required``."""
+    begin = end
+    while begin > start and (text[begin - 1].isalnum() or text[begin - 1] in "_.@-"):
+        begin -= 1
+    while text[end - 1] in ".-@":
+        end -= 1
+    value = text[begin:end]
+    return (begin, end) if len(value) >= 4 and any(map(str.isdigit, value)) else None
+
+
+def introduced(text: str, start: int, end: int) -> Place | None:
+    """The first words behind an introduction that can be a name: ``my name is Mei Lee``, not ``this is important``."""
+    from flywheel.pool.anonymization.names import is_name
+
+    introduction = INTRODUCTION.match(text, start, end)
+    words = [match.span() for match in NAME_WORD.finditer(text, introduction.end() if introduction else start, end)]
+    for last in range(len(words), 0, -1):
+        begin, close = words[0][0], words[last - 1][1]
+        if is_name(text[begin:close]) and not (text[close : close + 1] and text[close : close + 1] in "(=_/\\@"):
+            return begin, close
+    return None
+
+
+def titled(text: str, start: int, end: int) -> Place | None:
+    """What stands behind a title, which is the first word of the match."""
+    begin = text.index(" ", start) + 1
+    return begin, end
+
+
+def account_name(text: str, start: int, end: int) -> Place | None:
+    """A user's name made of a person's: ``ann_lee_42``, not ``test_run_001``."""
+    from flywheel.pool.anonymization.names import names_known
+
+    words = text[start:end].split("_")[:-1]
+    return (start, end) if any(word.capitalize() in names_known() for word in words) else None

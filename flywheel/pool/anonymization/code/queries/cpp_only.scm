@@ -1,0 +1,21 @@
+(class_specifier name: (type_identifier) @class body: (_)) @owner
+(struct_specifier name: (type_identifier) @class body: (_)) @owner
+(base_class_clause [(type_identifier) @base (template_type name: (type_identifier) @base) (qualified_identifier name: (type_identifier) @base) (qualified_identifier name: (template_type name: (type_identifier) @base))])
+(namespace_definition name: (namespace_identifier) @class)
+(alias_declaration name: (type_identifier) @class)
+(type_parameter_declaration (type_identifier) @class)
+(optional_parameter_declaration declarator: (_) @declarator.var)
+(for_range_loop declarator: (_) @declarator.var)
+(lambda_capture_initializer left: (identifier) @var)
+(structured_binding_declarator (identifier) @var)
+(field_declaration_list (function_definition declarator: (_) @declarator.method.own))
+(field_declaration_list (function_definition declarator: (function_declarator declarator: (field_identifier) @method (virtual_specifier))))
+(field_declaration declarator: (function_declarator declarator: (field_identifier) @method.own))
+(field_declaration declarator: (function_declarator declarator: (field_identifier) @method (virtual_specifier)))
+(field_initializer (field_identifier) @member)
+(qualified_identifier scope: (_) @receiver name: (identifier) @member)
+(qualified_identifier scope: (_) @receiver name: (type_identifier) @member)
+(using_declaration (identifier) @foreign)
+(using_declaration (qualified_identifier name: (identifier) @imported))
+(raw_string_literal) @string
+(linkage_specification value: (string_literal) @structure)

@@ -1,0 +1,176 @@
+"""Persons by their names: known given names and surnames in a row, and what a title or a greeting introduces.
+
+The names are Faker's of all its locales (MIT). A word that is also a common one, or a place, needs a surname beside it.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from pkgutil import iter_modules
+
+from msgspec import Struct
+
+from flywheel.pool.anonymization.detectors import Span
+
+MOST_WORDS = 5  # of a name
+UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮİĴĶĹĻĽĿŁŃŅŇŊŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽА-ЯΑ-Ω"
+WORD = re.compile(rf"(?<![\w@/\\$#.-])[{UPPER}][^\W\d_]*(?:['-](?!s\b)[^\W\d_]+)*(?![\w(=/\\@$])")
+CAPITAL, CAPITAL_ASCII = re.compile(rf"[{UPPER}][^\W\d_]+"), re.compile(r"[A-Z][A-Za-z]+")
+"""For a first look: a part of a word is enough."""
+PARTICLES = ("de", "da", "del", "della", "di", "dos", "du", "van", "von", "der", "den", "ter", "bin", "ibn", "al", "el")
+GAP = re.compile(rf" (?:(?:{'|'.join(PARTICLES)}) ){{0,2}}")
+CONTRACTION = re.compile(r"(?:n't|^I'm|'(?:d|ll|ve|re))$")
+COMMON, PLACE, GIVEN, SURNAME, POPULAR = 1, 2, 4, 8, 16
+
+
+class Word(Struct, frozen=True):
+    """A capitalized word, where it is, and what is known of it: the constants above, added."""
+
+    start: int
+    end: int
+    known: int
+
+    def gap_from(self, text: str) -> int:
+        """Where what follows it begins: behind the dot of an initial."""
+        return self.end + (self.end - self.start == 1 and text[self.end : self.end + 1] == ".")
+
+    def may_be(self, *kinds: int) -> bool:
+        """Whether it is of one of the kinds."""
+        return any(self.known & kind for kind in kinds)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it is nothing but a capitalized word that no list has."""
+        return not self.known
+
+
+@cache
+def words_known() -> dict[str, int]:
+    """What is known of a capitalized word."""
+    known: dict[str, int] = {}
+    for kind, word in listed_names():
+        known[word] = known.get(word, 0) | kind
+    for name, kind in (("common_words", COMMON), ("places", PLACE)):
+        text = files("flywheel.pool.anonymization").joinpath(f"data/{name}.txt").read_text(encoding="utf-8")
+        for line in text.split():
+            word = line.capitalize()
+            known[word] = known.get(word, 0) | kind
+    return {sys.intern(word): kind for word, kind in known.items()}
+
+
+@cache
+def names_known() -> frozenset[str]:
+    """Capitalized words that are a name, whatever else they are."""
+    names = [word for word, kind in words_known().items() if kind & (GIVEN | SURNAME)]
+    return frozenset([*names, *(name.upper() for name in names if len(name) > 2)])
+
+
+def listed_names() -> Iterator[tuple[int, str]]:
+    """Each given name and surname of each locale; given names of an English one, or of several, are popular."""
+    from faker.providers import person
+
+    locales: dict[str, set[str]] = {}
+    for module in iter_modules(person.__path__):
+        provider = import_module(f"faker.providers.person.{module.name}").Provider if module.ispkg else None
+        for attribute in dir(provider) if provider else ():
+            kind = GIVEN if attribute.startswith("first_name") else SURNAME if attribute.startswith("last_name") else 0
+            listed = getattr(provider, attribute)
+            if not kind or not isinstance(listed, list | tuple | dict):
+                continue
+            for name in listed:
+                if isinstance(name, str) and len(name) > 1 and name[0].isupper() and name.isalpha():
+                    yield kind, name
+                    if kind == GIVEN:
+                        locales.setdefault(name, set()).add(module.name)
+    for name, of in locales.items():
+        if len(of) > 1 or any(locale.startswith("en") for locale in of):
+            yield POPULAR, name
+
+
+def find_names(text: str) -> list[Span]:
+    """The persons that a text names by a known name."""
+    if names_known().isdisjoint((CAPITAL_ASCII if text.isascii() else CAPITAL).findall(text)):
+        return []
+    return [span for row in rows_of(text) for span in names_in(row)]
+
+
+def rows_of(text: str) -> Iterator[list[Word]]:
+    """Capitalized words in a row, with nothing but a space, an initial's dot or a particle between; no common ones."""
+    known = words_known()
+    row: list[Word] = []
+    for match in WORD.finditer(text):
+        kind = kind_of(match.group(), known)
+        if row and (kind == COMMON or not GAP.fullmatch(text, row[-1].gap_from(text), match.start())):
+            yield row
+            row = []
+        if kind != COMMON:
+            row.append(Word(match.start(), match.end(), kind))
+    if row:
+        yield row
+
+
+def kind_of(word: str, known: dict[str, int]) -> int:
+    """What is known of a word; of one in capitals, what is known of the name, where it may be one."""
+    if word in known:
+        return known[word]
+    if word.isupper():
+        return COMMON if len(word) < 4 else known.get(word.capitalize(), COMMON) & ~POPULAR or COMMON
+    if CONTRACTION.search(word):
+        return COMMON
+    parts = re.split("['-]", word)
+    if len(parts) > 1:
+        return known.get(parts[0], 0) | known.get(parts[-1], 0)
+    return 0
+
+
+def names_in(row: Sequence[Word]) -> Iterator[Span]:
+    """The names in a row of words."""
+    number = 0
+    while number < len(row):
+        last = end_of_name(row, number)
+        if last is None:
+            number += 1
+            continue
+        reason = "known given name" if last == number else "known name and surname"
+        yield Span(row[number].start, row[last].end, "PERSON", reason)
+        number = last + 1
+
+
+def end_of_name(row: Sequence[Word], first: int) -> int | None:
+    """The number of the last word of the name that begins here; None where none does."""
+    word = row[first]
+    following = row[first + 1] if first + 1 < len(row) else None
+    is_plain = not word.may_be(COMMON, PLACE)
+    if word.may_be(GIVEN) and is_plain:
+        last = furthest(row, first)
+        is_whole = first == 0 or not row[first - 1].may_be(PLACE)
+        return last if last > first or (word.may_be(POPULAR) and is_whole) else None
+    if following is None or not following.may_be(SURNAME) or following.may_be(COMMON, PLACE):
+        return None
+    return furthest(row, first) if word.may_be(GIVEN) or not word.may_be(COMMON, PLACE) else None
+
+
+def furthest(row: Sequence[Word], first: int) -> int:
+    """The last word that can belong to the name: a name, an initial, or what no list has."""
+    last = first
+    for number in range(first + 1, min(len(row), first + MOST_WORDS)):
+        word = row[number]
+        is_initial = word.end - word.start == 1
+        if not (is_initial or word.may_be(GIVEN, SURNAME) or word.is_unknown):
+            break
+        if not is_initial:
+            last = number
+    return last
+
+
+def is_name(text: str) -> bool:
+    """Whether words that something introduces as a name can be one: none is a common word, or one is a known name."""
+    known = words_known()
+    kinds = [kind_of(word[:1].upper() + word[1:], known) for word in re.split(r"[\s.]+", text) if word not in PARTICLES]
+    if text[:1].islower():
+        return any(kind & (GIVEN | SURNAME) for kind in kinds) and not any(kind & COMMON for kind in kinds)
+    is_plain = not any(kind & (COMMON | PLACE) for kind in kinds)
+    return bool(kinds) and (is_plain or bool(kinds[0] & GIVEN and len(kinds) > 1))

@@ -1,0 +1,74 @@
+"""What a value is by what its text speaks of: dates in one about birth, five digits in one about zip codes."""
+
+import re
+from calendar import month_abbr
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from flywheel.pool.anonymization.detectors import Span
+from flywheel.pool.anonymization.forms import DATE
+
+MONTHS = {month.lower(): number for number, month in enumerate(month_abbr) if month}
+BIRTH = ("birth", "dob", "born", "passenger", "patient")
+POSTAL = re.compile(r"\bzip\b|post(?:al)?[ _-]?code")
+FIVE_DIGITS = re.compile(r"(?<![\w$€£#./-])\d{5}(?:-\d{4})?(?![\w/%-]|[.,]\d)")
+BESIDE = re.compile(r"[\s|(,;:*_–—-]{1,8}(?:<br>\s*)?\Z")  # between a name and its date
+PARTS = re.compile(r"[A-Za-z]{3,}|\d+")
+
+
+def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
+    """What the spans and the subject of a text give away."""
+    lower = text.lower()
+    if any(word in lower for word in BIRTH):
+        yield from birth_dates(text, spans)
+    ends = {span.end for span in spans if span.type == "PERSON"}
+    is_postal = ("zip" in lower or "post" in lower) and POSTAL.search(lower) is not None
+    for match in FIVE_DIGITS.finditer(text) if is_postal or ends else ():
+        if is_postal or (text[match.start() - 2 : match.start()] == ", " and match.start() - 2 in ends):
+            yield Span(*match.span(), "ZIP_CODE", "five digits in a text about zip codes, or behind a name")
+
+
+def birth_dates(text: str, spans: Sequence[Span]) -> Iterator[Span]:
+    """Further dates of birth in a text that speaks of birth, by those that were found, and by persons in it."""
+    known = {day for span in spans if span.type == "DATE_OF_BIRTH" for day in days_of(text[span.start : span.end])}
+    ends = {span.end for span in spans if span.type == "PERSON"}
+    for match in dates().finditer(text):
+        first, last = match.span()
+        if not days_of(match.group()).isdisjoint(known):
+            yield Span(first, last, "DATE_OF_BIRTH", "a date of birth of the same record")
+        elif follows_one(text, first, ends):
+            yield Span(first, last, "DATE_OF_BIRTH", "beside a name in a text about birth")
+
+
+def follows_one(text: str, start: int, ends: Collection[int]) -> bool:
+    """Whether nothing but punctuation is between one of these ends and what starts here."""
+    between = BESIDE.search(text, max(0, start - 16), start)
+    return between is not None and between.start() in ends
+
+
+@cache
+def dates() -> Any:
+    """What looks like a date."""
+    return re.compile(rf"(?<![\w/-])(?:{DATE})(?![\w/-])", re.IGNORECASE)
+
+
+def days_of(written: str) -> frozenset[tuple[int, int, int]]:
+    """The days that a date may mean: year, month, day; ``03/12/1990`` may be two."""
+    parts = PARTS.findall(written)
+    names = [MONTHS[part[:3].lower()] for part in parts if part[:3].lower() in MONTHS]
+    numbers = [int(part) for part in parts if part.isdigit()]
+    if names and len(numbers) == 2:
+        day, year = numbers
+        return valid((year, names[0], day))
+    if len(numbers) != 3:
+        return frozenset()
+    if numbers[0] > 31:
+        return valid((numbers[0], numbers[1], numbers[2]))
+    first, second, year = numbers
+    return valid((year, first, second)) | valid((year, second, first))
+
+
+def valid(day: tuple[int, int, int]) -> frozenset[tuple[int, int, int]]:
+    """The day, where there can be such a one; years of two digits stay as they are."""
+    return frozenset({day}) if 1 <= day[1] <= 12 and 1 <= day[2] <= 31 else frozenset()

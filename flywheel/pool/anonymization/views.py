@@ -1,0 +1,156 @@
+"""A text as it reads, and where each character of that comes from: nothing hides behind how it is written.
+
+Escapes of JSON in strings (however often quoted), Markdown and URLs, full-width and other digits, letters of other
+scripts that look like Latin ones, zero-width characters, combining marks and kinds of spaces, dashes and quotes read as
+what they stand for. Detectors look at the view; what they find is replaced in the text.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+DEEPEST = 4  # JSON quoted in JSON quoted in JSON …
+JSON_ENDS = {"{": "}", "[": "]", '"': '"'}
+ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+ODD = re.compile(r"[^\x01-\x7f]|%[2-7][0-9A-Fa-f]|\\_")
+ODD_IN_JSON = re.compile(r"\\u[0-9A-Fa-f]{4}|\\[\"\\/bfnrt]|[^\x01-\x7f]|%[2-7][0-9A-Fa-f]")
+LOOKALIKES = str.maketrans(
+    "аеорсухіјѕԁһӏԛԝьАВЕКМНОРСТУХІЈЅԌαβεηικνορτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧıɡ",
+    "aeopcyxijsdhlqwbABEKMHOPCTYXIJSGaBenikvoptuxABEZHIKMNOPTYXig",
+)
+"""Cyrillic and Greek letters that look like a Latin one (the letters of Unicode's confusables.txt that occur most)."""
+PUNCTUATION = {
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe58\ufe63\uff0d", "-"),
+    **dict.fromkeys("\u2018\u2019\u201b\u2032\u02bc\uff07", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\uff02", '"'),
+    **dict.fromkeys("\u2024\u3002\uff0e\uff61", "."),
+    "\0": "\ufffd",
+}
+HEX = re.compile(r"(?:%|\\u)([0-9A-Fa-f]+)")
+LATIN = re.compile(r"[A-Za-z0-9]")
+WORD = re.compile(r"[^\W_]+")
+
+
+class View(Struct, frozen=True):
+    """What a part of a text reads as.
+
+    ``starts`` and ``ends`` say where each character of ``text`` begins and ends in the whole; None where the view is
+    the whole, character by character, from ``offset`` on. ``quoted`` is how often JSON quoted it.
+    """
+
+    text: str
+    offset: int = 0
+    starts: Sequence[int] | None = None
+    ends: Sequence[int] | None = None
+    quoted: int = 0
+
+    def whole(self, start: int, end: int) -> tuple[int, int]:
+        """Where ``text[start:end]`` is in the whole."""
+        if self.starts is None or self.ends is None:
+            return start + self.offset, end + self.offset
+        return self.starts[start], self.ends[end - 1]
+
+
+def views_of(text: str) -> list[View]:
+    """The text as it reads, in as few views as there are ways to read it: JSON, or a line of it, is unquoted."""
+    if text.isascii() and "%" not in text and "\\" not in text and "\0" not in text:
+        return [View(text)]
+    if "\\" not in text:
+        return [view_of(text)]
+    if is_json(text):
+        return [unquoted(text)]
+    views: list[View] = []
+    for start, end, quoted in blocks(text):
+        part = text[start:end]
+        views.append(unquoted(part, offset=start) if quoted else view_of(part, offset=start))
+    return views
+
+
+def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Runs of lines that are JSON each, and runs of others: a key may span these."""
+    begin = position = 0
+    before: bool | None = None
+    for line in text.splitlines(keepends=True):
+        quoted = "\\" in line and is_json(line)
+        if before is not None and quoted != before:
+            yield begin, position, before
+            begin = position
+        before = quoted
+        position += len(line)
+    if before is not None:
+        yield begin, position, before
+
+
+def is_json(text: str) -> bool:
+    """Whether the text looks like a JSON object, list or string, perhaps cut off at its end."""
+    stripped = text.strip()
+    closing = JSON_ENDS.get(stripped[:1])
+    if closing is None:
+        return False
+    return stripped.endswith(closing) or stripped[:2] in {'{"', '["', "[{"} or '\\"' in stripped
+
+
+def unquoted(text: str, *, offset: int = 0) -> View:
+    """JSON with its escapes resolved, as often as it is quoted."""
+    view = view_of(text, offset=offset, pattern=ODD_IN_JSON, quoted=1)
+    while '\\"' in view.text and view.quoted < DEEPEST:
+        inner = view_of(view.text, pattern=ODD_IN_JSON, quoted=view.quoted + 1)
+        if inner.starts is None or inner.ends is None:
+            break
+        places = [view.whole(start, end) for start, end in zip(inner.starts, inner.ends, strict=True)]
+        view = View(inner.text, 0, [first for first, _ in places], [last for _, last in places], inner.quoted)
+    return view
+
+
+def view_of(text: str, *, offset: int = 0, pattern: re.Pattern[str] = ODD, quoted: int = 0) -> View:
+    """The text with each match of the pattern as what it reads as."""
+    read = [(match.span(), read_as(match.group())) for match in pattern.finditer(text)]
+    pieces: list[str] = []
+    position = 0
+    for (first, last), instead in read:
+        pieces += [text[position:first], instead]
+        position = last
+    seen = without_lookalikes("".join([*pieces, text[position:]]))
+    if all(last - first == len(instead) for (first, last), instead in read):
+        return View(seen, offset, quoted=quoted)
+    starts: list[int] = []
+    ends: list[int] = []
+    position = 0
+    for (first, last), instead in [*read, ((len(text), len(text)), "")]:
+        starts += [*range(offset + position, offset + first), *[offset + first] * len(instead)]
+        ends += [*range(offset + position + 1, offset + first + 1), *[offset + last] * len(instead)]
+        position = last
+    return View(seen, 0, starts, ends, quoted)
+
+
+@lru_cache(maxsize=4_096)
+def read_as(written: str) -> str:
+    """What an escape or a character outside ASCII reads as; nothing for what cannot be seen."""
+    if written[0] in "\\%":
+        code = HEX.fullmatch(written)
+        return chr(int(code.group(1), 16)) if code else ESCAPES.get(written[1], written[1])
+    category = unicodedata.category(written)
+    if written in PUNCTUATION:
+        seen = PUNCTUATION[written]
+    elif category in {"Cf", "Mn", "Me"}:
+        seen = ""
+    elif category == "Zs":
+        seen = " "
+    elif category == "Nd":
+        seen = str(unicodedata.digit(written))
+    else:
+        plain = unicodedata.normalize("NFKC", written)
+        seen = plain if plain.isascii() or len(plain) == 1 else written
+    return seen
+
+
+def without_lookalikes(text: str) -> str:
+    """The text where words that mix scripts are Latin; a word that is Cyrillic or Greek throughout stays."""
+    if text.isascii() or text.translate(LOOKALIKES) == text:
+        return text
+    return WORD.sub(
+        lambda match: match.group().translate(LOOKALIKES) if LATIN.search(match.group()) else match.group(), text
+    )
