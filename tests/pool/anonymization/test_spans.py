@@ -183,3 +183,8 @@ def test_hostile_texts_take_linear_time(piece: str) -> None:
 def test_ten_megabytes_are_no_trouble() -> None:
     text = ("He said 1. 2 - 3: aa:bb Ann /x/y " * 330_000)[:10_000_000] + " canary.bird@example.org"
     assert find_spans(text)[-1].end == len(text)
+
+
+def test_a_form_that_begins_at_the_end_of_a_word_is_found() -> None:
+    text = "What is the limit for card 501864667909?"  # the form begins with the space before "card"
+    assert [(text[span.start : span.end], span.type) for span in find_spans(text)] == [("501864667909", "CREDIT_CARD")]
