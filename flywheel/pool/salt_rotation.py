@@ -12,6 +12,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from msgspec import Struct
+from psycopg.types.json import Jsonb
 
 from flywheel.errors import PoolError
 from flywheel.pool.access.audit import record
@@ -29,7 +30,7 @@ from flywheel.pool.anonymization.tenants import (
 from flywheel.pool.intake import STALE_DAYS, mark_changed
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.salt_usage import Usage, tenant_names, usage_of
-from flywheel.pool.tenant_batches import rehash_batch
+from flywheel.pool.tenant_batches import REHASHING, rehash_batch
 from flywheel.pool.tenant_salts import (
     COMPLETE_GRANTS,
     HASHING,
@@ -38,6 +39,7 @@ from flywheel.pool.tenant_salts import (
     known_salts,
     present_hashes,
     remember_tenants,
+    without_forgotten,
 )
 from flywheel.secret_files import renew, sync_folder
 from flywheel.settings import Settings
@@ -93,12 +95,12 @@ def salt_status(pool: BenchmarkPool, *, now: datetime) -> SaltStatus:
     present = salt_id(salts.present)
     with pool.transaction() as connection:
         known = {salt.id: salt for salt in known_salts(connection)}
-    former = None if salts.former is None else salt_id(salts.former)
+    former = without_forgotten(salts, known.values()).former
     configured = bool(pool.settings.tenant_salt.get_secret_value())
     return SaltStatus(
         present=present,
         present_from="the setting tenant_salt" if configured else str(salt_file(pool.settings)),
-        former=None if former in known and known[former].forgotten_at else former,
+        former=None if former is None else salt_id(former),
         began_at=known[present].began_at if present in known else None,
         carrying=usage_of(pool, salts, names=tenant_names(pool), now=now),
     )
@@ -118,12 +120,11 @@ def rotate_salt(pool: BenchmarkPool, *, now: datetime, by: str, names: Collectio
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.exclusive(ROTATION):
-        begin(pool, now=now, by=by)
-        bring_under(pool, names=frozenset(names), now=now)
+        bring_under(pool, begin(pool, now=now, by=by), names=frozenset(names), now=now)
         return salt_status(pool, now=now)
 
 
-def begin(pool: BenchmarkPool, *, now: datetime, by: str) -> None:
+def begin(pool: BenchmarkPool, *, now: datetime, by: str) -> Salts:
     """See that there are two salts, and that the ledger knows them: the new one is the present one from here on."""
     with pool.exclusive("erasure") as connection:
         pool.take(connection, HASHING)  # whoever hashes now, with the salt that is about to be former, ends first
@@ -137,6 +138,7 @@ def begin(pool: BenchmarkPool, *, now: datetime, by: str) -> None:
         if salt_id(salts.present) not in {salt.id for salt in known}:
             record(pool, "salt.rotate", principal=by, asked={"present": salt_id(salts.present)})
         enter_salts(connection, salts, now=now)
+        return salts
 
 
 def check_configured(settings: Settings) -> None:
@@ -183,22 +185,33 @@ def remove_forgotten(settings: Settings, forgotten: Collection[str]) -> bool:
     return True
 
 
-def bring_under(pool: BenchmarkPool, *, names: frozenset[str], now: datetime) -> None:
+def bring_under(pool: BenchmarkPool, salts: Salts, *, names: frozenset[str], now: datetime) -> None:
     """Let everything come under the present salt: ledgers, batches and grants now, days by running them again."""
     names |= tenant_names(pool)
     with pool.transaction() as connection:
-        pool.share(connection, HASHING)
-        salts = salts_of(pool.settings)
         remember_tenants(connection, names, salts)
         for statement in (ERASURES, BATCH_TASKS, GRANTS, COMPLETE_GRANTS):
             connection.execute(statement)
         present = present_hashes(connection)
     usage = usage_of(pool, salts, names=names, now=now)
-    for batch_id in usage.batches:
+    for batch_id in batches_to_rehash(pool, usage.batches):
         rehash_batch(pool, batch_id, present, now=now)
     with pool.transaction() as connection:
         due = {day for day, _ in connection.execute(STALE_DAYS)}
         mark_changed(connection, set(usage.days) - due, now=now)
+
+
+def batches_to_rehash(pool: BenchmarkPool, found: Collection[str]) -> list[str]:
+    """These batches, and those that a killed rotation had begun with: their copies may be done and their row not.
+
+    They are marked before the first one is touched.
+    """
+    with pool.transaction() as connection:
+        connection.execute(
+            "UPDATE batches SET criteria = criteria || %s WHERE id = ANY(%s)", (Jsonb({REHASHING: True}), list(found))
+        )
+        rows = connection.execute("SELECT id FROM batches WHERE criteria ? %s ORDER BY id", (REHASHING,))
+        return sorted({*found, *(batch_id for (batch_id,) in rows)})
 
 
 def finish_rotation(
@@ -206,7 +219,8 @@ def finish_rotation(
 ) -> Usage:
     """Forget the former salt, once nothing carries it any more. Returns what still does, which only ``force`` leaves.
 
-    ``names`` are of tenants as in ``rotate_salt``. What is forgotten by force is not found by its tenant's name any more: see docs/privacy.md.
+    ``names`` are of tenants as in ``rotate_salt``. What is forgotten by force is not found by its tenant's name any
+    more: see docs/privacy.md.
 
     Raises:
         PoolError: something carries it and ``force`` is not set, or no salt is rotated.
@@ -215,11 +229,11 @@ def finish_rotation(
     with pool.exclusive(ROTATION) as connection:
         known = known_salts(connection)
         removed = remove_forgotten(pool.settings, {salt.id for salt in known if salt.forgotten_at is not None})
-        salts = salts_of(pool.settings)
+        salts = without_forgotten(salts_of(pool.settings), known)
         check_present(known, salt_id(salts.present))
         lost = [salt.id for salt in known if salt.forgotten_at is None and salt.id != salt_id(salts.present)]
         if salts.former is not None:
-            bring_under(pool, names=frozenset(names), now=now)
+            bring_under(pool, salts, names=frozenset(names), now=now)
         elif removed and not lost:
             return usage_of(pool, salts, names=tenant_names(pool), now=now)
         elif not (lost and force):
@@ -250,7 +264,7 @@ def forget(pool: BenchmarkPool, salts: Salts, *, now: datetime, by: str, force: 
         connection.execute(
             "UPDATE tenant_salts SET forgotten_at = %s WHERE id <> %s AND forgotten_at IS NULL", (now, present)
         )
-    record(pool, "salt.forget", principal=by, asked={"present": present, "by_force": force, "left": str(carrying)})
+        record(pool, "salt.forget", principal=by, asked={"present": present, "by_force": force, "left": str(carrying)})
     former = set() if salts.former is None else {salt_id(salts.former)}
     remove_forgotten(pool.settings, former)
     return carrying

@@ -171,12 +171,11 @@ def of_access(
     connection: Connection[Any], salts: Salts, present: set[str], *, now: datetime
 ) -> tuple[tuple[int, ...], tuple[str, ...], int]:
     """Grants and tokens that count, and erasures under way, by hashes of other salts."""
-    grants = tuple(
-        grant.id
+    counting = [
+        grant
         for grant in list_grants_of(connection, None)
         if standing(grant, now=now) in ("in force", "waiting for approval")
-        and not present.issuperset(grant.tenants or ())
-    )
+    ]
     tokens = connection.execute(
         "SELECT id FROM access_tokens WHERE salt IS DISTINCT FROM %s AND revoked_at IS NULL AND expires_at > %s"
         " AND grant_id = ANY(%s) ORDER BY id",

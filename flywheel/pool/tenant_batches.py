@@ -19,6 +19,8 @@ from flywheel.pool.tenant_points import Tenant, copied_from, erase_rows, read_pa
 from flywheel.records import decode_point
 
 HASH = re.compile(r"[0-9a-f]{64}")
+REHASHING = "rehashing"
+"""The key in a batch's criteria that marks it until its copies and its digest are those of the present salt."""
 
 
 def erase_from_batch(pool: BenchmarkPool, tenant: Tenant, batch_id: str, *, ids: frozenset[str], now: datetime) -> None:
@@ -92,12 +94,14 @@ def rehash_batch(pool: BenchmarkPool, batch_id: str, present: Mapping[str, str],
         stored = connection.execute(
             "SELECT digest, criteria FROM batches WHERE id = %s FOR UPDATE", (batch_id,)
         ).fetchone()
-        digest = digest_of(changed)
-        if stored is None or stored[0] == digest:
+        if stored is None:
             return
+        digest = digest_of(changed)
         criteria = json.loads(rehashed(json.dumps(stored[1])))
-        entry = {"at": now.isoformat(), "formerDigest": stored[0]}
-        criteria["rehashed"] = [*criteria.get("rehashed", ()), entry]
+        criteria.pop(REHASHING, None)
+        if digest != stored[0]:
+            entry = {"at": now.isoformat(), "formerDigest": stored[0]}
+            criteria["rehashed"] = [*criteria.get("rehashed", ()), entry]
         connection.execute(
             "UPDATE batches SET digest = %s, criteria = %s WHERE id = %s", (digest, Jsonb(criteria), batch_id)
         )

@@ -59,13 +59,20 @@ def hashing(pool: BenchmarkPool, connection: Connection[Any]) -> Salts:
     salts = salts_of(pool.settings)
     with pool.transaction() as own:  # at once, so that nobody who enters the same one waits for the caller's end
         enter_salts(own, salts, now=pool.now())
-    return salts
+        return without_forgotten(salts, known_salts(own))
 
 
 def known_salts(connection: Connection[Any]) -> tuple[KnownSalt, ...]:
     """The salts that were ever seen here, oldest first."""
     rows = connection.execute("SELECT id, began_at, forgotten_at FROM tenant_salts ORDER BY number")
     return tuple(KnownSalt(id=known, began_at=began, forgotten_at=forgotten) for known, began, forgotten in rows)
+
+
+def without_forgotten(salts: Salts, known: Iterable[KnownSalt]) -> Salts:
+    """The salts without a former one that the pool has forgotten, and that the settings still give."""
+    forgotten = {salt.id for salt in known if salt.forgotten_at is not None}
+    gone = salts.former is not None and salt_id(salts.former) in forgotten
+    return Salts(present=salts.present) if gone else salts
 
 
 def enter_salts(connection: Connection[Any], salts: Salts, *, now: datetime, lost_too: bool = False) -> None:
@@ -80,23 +87,34 @@ def enter_salts(connection: Connection[Any], salts: Salts, *, now: datetime, los
     """
     present = salt_id(salts.present)
     former = None if salts.former is None else salt_id(salts.former)
-    known = known_salts(connection)
+    if is_entered(known_salts(connection), present, former, lost_too=lost_too):
+        return
+    connection.execute("LOCK TABLE tenant_salts IN SHARE ROW EXCLUSIVE MODE")  # of two with own salts one is first
+    if is_entered(known_salts(connection), present, former, lost_too=lost_too):
+        return
+    for one in (former, present):
+        if one is not None:
+            connection.execute(
+                "INSERT INTO tenant_salts (id, began_at) VALUES (%s, %s) ON CONFLICT (id) DO NOTHING", (one, now)
+            )
+
+
+def is_entered(known: Sequence[KnownSalt], present: str, former: str | None, *, lost_too: bool) -> bool:
+    """Whether the ledger has the present salt, given by its id.
+
+    Raises:
+        PoolError: as ``enter_salts``.
+    """
     in_use = [salt.id for salt in known if salt.forgotten_at is None]
     check_present(known, present)
     lost = [one for one in in_use if one not in (present, former)]
     if lost and not lost_too:
         raise PoolError(
             f"tenants of this pool are hashed with the salt {', '.join(lost)}, which this process does not have: its "
-            f"own is {present}. Give it back, or to rotate it away set FLYWHEEL_TENANT_SALT_PREVIOUS to it; where it is "
-            f"lost, see docs/privacy.md, The tenant salt"
+            f"own is {present}. Give it back, or to rotate it away set FLYWHEEL_TENANT_SALT_PREVIOUS to it; where it "
+            f"is lost, see docs/privacy.md, The tenant salt"
         )
-    missing = (
-        [one for one in (former, present) if one is not None and one not in in_use] if present not in in_use else []
-    )
-    for one in missing:
-        connection.execute(
-            "INSERT INTO tenant_salts (id, began_at) VALUES (%s, %s) ON CONFLICT (id) DO NOTHING", (one, now)
-        )
+    return present in in_use
 
 
 def check_present(known: Sequence[KnownSalt], present: str) -> None:
