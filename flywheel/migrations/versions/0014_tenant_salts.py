@@ -90,7 +90,7 @@ SAME_TENANTS = """
                 GROUP BY named_by
             ) AS sets
         ) THEN
-            RAISE EXCEPTION 'grant % is for other tenants; request another', OLD.id
+            RAISE EXCEPTION 'grant % cannot be changed to be for other tenants; request another', OLD.id
                 USING ERRCODE = 'insufficient_privilege';
         END IF;
     END IF;

@@ -88,8 +88,9 @@ def insert_grant(
     """Enter a grant for tenants by their names, of which it keeps every hash that points may carry."""
     hashes = None
     if tenants:
-        salts = hashing(pool, connection)
-        remember_tenants(connection, tenants, salts)
+        salts = hashing(service_of(pool), connection)
+        with pool.as_service(connection):
+            remember_tenants(connection, tenants, salts)
         hashes = [salts.hashes(name)[0] for name in tenants]
     insert = sql.SQL("INSERT INTO access_grants ({}) VALUES ({}) RETURNING id").format(
         sql.SQL(", ").join(map(sql.Identifier, ("tenants", *values))),
@@ -97,7 +98,8 @@ def insert_grant(
     )
     row = connection.execute(insert, {"tenants": hashes, **values}).fetchone()
     assert row is not None
-    connection.execute(COMPLETE_GRANTS)
+    with pool.as_service(connection):
+        connection.execute(COMPLETE_GRANTS)
     return locked(connection, row[0])
 
 
