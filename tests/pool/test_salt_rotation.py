@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from flywheel.errors import PoolError
 from flywheel.pool import salt_rotation, tenant_batches
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
-from flywheel.pool.anonymization.tenants import former_salt_of, salt_file, salt_id, salt_of, salts_of
+from flywheel.pool.anonymization.tenants import Salts, former_salt_of, salt_file, salt_id, salt_of, salts_of
 from flywheel.pool.batches import batch_members, export_batch, list_batches
 from flywheel.pool.erasure import erase_tenant, find_tenant
 from flywheel.pool.export_choice import criteria_for
@@ -26,6 +26,7 @@ from flywheel.pool.intake import index_segments, stale_days
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.points import PointQuery
 from flywheel.pool.salt_rotation import finish_rotation, rotate_salt, salt_status
+from flywheel.pool.salt_usage import Usage
 from flywheel.pool.schemas import ANONYMIZED, COLD, WARM
 from flywheel.pool.statistics import refresh_statistics
 from flywheel.pool.tiers import aggregate_cold, place_hot, place_warm
@@ -64,7 +65,7 @@ def rotate(pool: BenchmarkPool) -> salt_rotation.SaltStatus:
     return rotate_salt(pool, now=LATER, by="bob")
 
 
-def finish(pool: BenchmarkPool, **options: Any) -> salt_rotation.Usage:
+def finish(pool: BenchmarkPool, **options: Any) -> Usage:
     return finish_rotation(pool, now=LATER, by="bob", **options)
 
 
@@ -93,7 +94,7 @@ def test_both_salts_are_valid_until_nothing_carries_the_former(filled: Benchmark
     run_stale(filled)
     assert salt_status(filled, now=LATER).carrying.nothing
     assert finish(filled).nothing
-    assert salts_of(filled.settings) == salt_rotation.Salts(present=salts.present)
+    assert salts_of(filled.settings) == Salts(present=salts.present)
     filled.settings.home.joinpath("training").rename(filled.settings.home.parent / "exported")  # keeps what it had
     for table in (ANONYMIZED, WARM, COLD, "training_batches"):
         filled.forget(table)
