@@ -15,14 +15,26 @@ if TYPE_CHECKING:
 
 @click.group()
 def keys() -> None:
-    """The salt of the tenant hash: where it is, and how it is rotated. Salts are named by ids that tell nothing."""
+    """The salt of the tenant hash: which one is in use, and its rotation. Ids stand for salts and tell nothing of them.
+
+    \b
+    Examples:
+      flywheel keys status
+      flywheel keys rotate-salt
+    """
 
 
 @keys.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def status(load: "Callable[[], Settings]", *, as_json: bool) -> None:
-    """Say which salt is in use and what still carries hashes of another; reads the lake for it."""
+    """Say which salt is in use and what still carries hashes of another; reads the lake for it.
+
+    \b
+    Examples:
+      flywheel keys status
+      flywheel keys status --json
+    """
     from datetime import UTC, datetime
 
     from flywheel.cli.connection import pool_of
