@@ -194,14 +194,6 @@ class AccessSettings(Section):
 class PrivacySettings(Section):
     """Noise on rewards that cross tenants, and the budget that it is spent from (docs/privacy.md)."""
 
-    add_noise_to_rewards: bool = Field(
-        False, description="exports of more than one tenant's points get noise on their rewards"
-    )
-    noise_magnitude: float = Field(
-        0.5,
-        gt=0,
-        description="scale b of Laplace noise, in units of the reward (0–1): ε = sensitivity / b",
-    )
     epsilon: float = Field(8.0, gt=0, description="budget: ε that exports may spend per tenant and period")
     delta: float = Field(1e-6, ge=0, lt=1, description="budget: δ that exports may spend per tenant and period")
     period_days: int = Field(365, gt=0, description="days of a period, counted from 1970-01-01 UTC")

@@ -143,7 +143,7 @@ def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
             "task_outcomes": lines.outcomes,
             "quarantine": lines.quarantined,
             **points.rows,
-            "privacy_spending": count_spending(pool, tenant.hash),
+            "privacy_spending": count_spending(pool, tenant.hashes),
         },
         days=tuple(sorted(lines.days | points.days)),
         batches=tuple(sorted(points.batches)),
@@ -243,7 +243,7 @@ def erase_spending(
     """The fourth: what exports spent of its privacy budget, also one that was under way until now."""
     del ids, now
     with pool.exclusive("batches") as connection:
-        forget_spending(connection, tenant.hash)
+        forget_spending(connection, tenant.hashes)
     return report
 
 

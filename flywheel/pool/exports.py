@@ -177,10 +177,10 @@ def planned(
             splits=splits,
             left_out={"near_duplicates": choice.near_duplicates, "unusable": choice.unusable},
         )
-    noise = noise_for(pool.settings.privacy, criteria, choice.offers, rows)
+    noise = noise_for(pool.settings, criteria, choice.offers, rows)
     if batch is not None and noise is not None:
         batch = announced(batch, noise)
-        problems += objections(connection, pool.settings.privacy, noise, choice.offers, now=now)
+        problems += objections(connection, pool.settings, noise, choice.offers, now=now)
     plan = ExportPlan(batch=batch, lacking=tuple(problems), trained_before=already)
     return Planned(phases=phases, splits=splits, rows=rows, plan=plan, noise=noise)
 

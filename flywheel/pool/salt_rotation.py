@@ -57,6 +57,9 @@ BATCH_TASKS = """
 UPDATE batch_points SET source_task = present || substr(source_task, 65) FROM tenant_hashes
 WHERE left(source_task, 65) = former || '/'
 """
+SPENDING = """
+UPDATE privacy_spending SET tenant_hash = present FROM tenant_hashes WHERE tenant_hash = former
+"""
 GRANTS = """
 UPDATE access_grants SET tenants = (
     SELECT array_agg(coalesce(present, hash) ORDER BY place)
@@ -190,7 +193,7 @@ def bring_under(pool: BenchmarkPool, salts: Salts, *, names: frozenset[str], now
     names |= tenant_names(pool)
     with pool.transaction() as connection:
         remember_tenants(connection, names, salts)
-        for statement in (ERASURES, BATCH_TASKS, GRANTS, COMPLETE_GRANTS):
+        for statement in (ERASURES, SPENDING, BATCH_TASKS, GRANTS, COMPLETE_GRANTS):
             connection.execute(statement)
         present = present_hashes(connection)
     usage = usage_of(pool, salts, names=names, now=now)

@@ -12,6 +12,30 @@ down_revision = "0013_privacy_spending"
 INSTANT = sa.DateTime(timezone=True)
 
 # As in 0008_access; a tenant is shown whichever of its hashes a point carries.
+# A tenant's spending goes with it: its hash may become the one of ``tenant_hashes``, and nothing else may change.
+KEEP_SPENDING = """
+CREATE OR REPLACE FUNCTION keep_privacy_spending() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        IF OLD.tenant_hash = current_setting('flywheel.erased_tenant', true) THEN
+            RETURN OLD;
+        END IF;
+    END IF;
+    {rehashed}
+    RAISE EXCEPTION 'the ledger of privacy budgets only grows, % is refused', TG_OP
+        USING ERRCODE = 'insufficient_privilege';
+END $$
+"""
+REHASHED = """
+    IF TG_OP = 'UPDATE' THEN
+        IF to_jsonb(OLD) - 'tenant_hash' = to_jsonb(NEW) - 'tenant_hash' AND EXISTS (
+            SELECT FROM {schema}.tenant_hashes WHERE former = OLD.tenant_hash AND present = NEW.tenant_hash
+        ) THEN
+            RETURN NEW;
+        END IF;
+    END IF;
+"""
 IN_FORCE = """
 CREATE OR REPLACE VIEW access_in_force WITH (security_barrier) AS
 SELECT id, role, {tenants} AS tenants, tenant_keys, fields, coalesce(since, '-infinity') AS since,
@@ -150,15 +174,22 @@ def upgrade() -> None:
             "salt", sa.Text(), comment="id of the salt its key is derived from; null where an earlier version issued it"
         ),
     )
-    define(tenants="tenants || aliases", hashes=",tenants,aliases", same=SAME_TENANTS, unless_rekeyed=UNLESS_REKEYED)
+    define(
+        tenants="tenants || aliases",
+        hashes=",tenants,aliases",
+        same=SAME_TENANTS,
+        unless_rekeyed=UNLESS_REKEYED,
+        rehashed=REHASHED,
+    )
 
 
-def define(*, tenants: str, hashes: str, same: str, unless_rekeyed: str) -> None:
-    """Put the view and the functions in place that hold grants and tokens."""
+def define(*, tenants: str, hashes: str, same: str, unless_rekeyed: str, rehashed: str) -> None:
+    """Put the view and the functions in place that hold grants, tokens and budgets."""
     schema = op.get_bind().scalar(sa.text("SELECT quote_ident(current_schema())"))
     guard = GUARD_GRANTS.replace("{hashes}", hashes).replace("{same_tenants}", same)
     audit = AUDIT_TOKENS.replace("{unless_rekeyed}", unless_rekeyed)
-    for statement in (IN_FORCE.replace("{tenants}", tenants), guard, audit):
+    spending = KEEP_SPENDING.replace("{rehashed}", rehashed)
+    for statement in (IN_FORCE.replace("{tenants}", tenants), guard, audit, spending):
         verbatim(statement.replace("{schema}", schema))
 
 
@@ -169,7 +200,7 @@ def verbatim(statement: str) -> None:
 
 def downgrade() -> None:
     """Take it back. Grants that are under way between two salts show the tenants' hashes they were made with."""
-    define(tenants="tenants", hashes="", same="", unless_rekeyed="")
+    define(tenants="tenants", hashes="", same="", unless_rekeyed="", rehashed="")
     op.drop_column("access_tokens", "salt")
     op.drop_column("access_grants", "aliases")
     op.drop_table("tenant_hashes")
