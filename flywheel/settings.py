@@ -1,7 +1,8 @@
 """Configuration: what the platform can be told, each field with its unit.
 
-Four layers, the later one wins: the defaults here, the profile (``flywheel/profiles/*.toml``), ``flywheel.toml`` in
-the working directory, environment variables (``FLYWHEEL_DATABASE_URL``, nested ones as ``FLYWHEEL_SFT__MAX_STEPS``).
+Five layers, the later one wins: the defaults here, the profile (``flywheel/profiles/*.toml``), ``flywheel.toml`` in
+the working directory, files of secrets in the folder ``FLYWHEEL_SECRETS_DIR`` (``flywheel_database_url``), environment
+variables (``FLYWHEEL_DATABASE_URL``, nested ones as ``FLYWHEEL_SFT__MAX_STEPS``).
 ``Settings.load()`` reads them; nothing else in the package looks at configuration files.
 """
 
@@ -12,7 +13,13 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SecretsSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 from typing_extensions import override
 
 from flywheel.errors import ConfigurationError
@@ -187,14 +194,6 @@ class AccessSettings(Section):
 class PrivacySettings(Section):
     """Noise on rewards that cross tenants, and the budget that it is spent from (docs/privacy.md)."""
 
-    add_noise_to_rewards: bool = Field(
-        False, description="exports of more than one tenant's points get noise on their rewards"
-    )
-    noise_magnitude: float = Field(
-        0.5,
-        gt=0,
-        description="scale b of Laplace noise, in units of the reward (0–1): ε = sensitivity / b",
-    )
     epsilon: float = Field(8.0, gt=0, description="budget: ε that exports may spend per tenant and period")
     delta: float = Field(1e-6, ge=0, lt=1, description="budget: δ that exports may spend per tenant and period")
     period_days: int = Field(365, gt=0, description="days of a period, counted from 1970-01-01 UTC")
@@ -286,6 +285,20 @@ class TomlLayers(PydanticBaseSettingsSource):
         return merge(read_toml(PROFILES / f"{profile}.toml"), own)
 
 
+def secret_files(settings_cls: type[BaseSettings]) -> SecretsSettingsSource:
+    """The layer of secrets as Docker and Kubernetes mount them: a folder with a file for each, named as its variable.
+
+    Raises:
+        ConfigurationError: the folder is not there. To go on would make a salt of its own where one was to be given.
+    """
+    folder = os.environ.get("FLYWHEEL_SECRETS_DIR") or None
+    if folder is not None and not Path(folder).is_dir():
+        raise ConfigurationError(
+            f"FLYWHEEL_SECRETS_DIR is {folder}, which is no folder; mount the secrets, or unset it"
+        )
+    return SecretsSettingsSource(settings_cls, secrets_dir=folder)
+
+
 class Settings(BaseSettings):
     """Everything the platform can be told."""
 
@@ -299,6 +312,7 @@ class Settings(BaseSettings):
     lake_url: str = Field("", description="folder or object store URL; empty: below home")
     tenant_id: str = Field("quickstart", description="whose tasks the local arbiter runs")
     tenant_salt: SecretStr = Field(SecretStr(""), description="secret of the tenant hash; empty: a file below home")
+    tenant_salt_previous: SecretStr = Field(SecretStr(""), description="the one before it, while it is rotated away")
     hot_days: int = Field(7, gt=0)
     warm_days: int = Field(90, gt=0)
     cold_days: int = Field(730, gt=0)
@@ -334,18 +348,26 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, then the environment, then files."""
-        return init_settings, env_settings, TomlLayers(settings_cls, init_settings().get("profile"))
+        """Arguments, then the environment, then secrets, then files."""
+        return (
+            init_settings,
+            env_settings,
+            secret_files(settings_cls),
+            TomlLayers(settings_cls, init_settings().get("profile")),
+        )
 
     @classmethod
     def load(cls, **overrides: Any) -> Self:
         """Read all layers.
 
         Raises:
-            ConfigurationError: a field is unknown or out of bounds; the message names it.
+            ConfigurationError: a field is unknown or out of bounds, or the file of a secret cannot be read; the message
+                names it.
         """
         try:
             loaded = cls(**overrides)
+        except SettingsError as error:
+            raise ConfigurationError(f"configuration cannot be used: {error}") from None
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             raise ConfigurationError(f"configuration cannot be used: {problems}") from None

@@ -14,6 +14,7 @@ from flywheel.cli.agents import agents
 from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
 from flywheel.cli.ingest import ingest
+from flywheel.cli.keys import keys
 from flywheel.cli.models import models
 from flywheel.cli.pii import pii
 from flywheel.cli.pool import pool
@@ -63,20 +64,9 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 
 
 pool.add_command(erase)
-for command in (
-    up,
-    down,
-    status,
-    serve,
-    quickstart,
-    ingest,
-    pool,
-    quarantine,
-    privacy,
-    access,
-    agents,
-    models,
-    tasks,
-    pii,
-):
+COMMANDS = (
+    *(up, down, status, serve, quickstart, ingest),
+    *(pool, quarantine, privacy, access, keys, pii, agents, models, tasks),
+)
+for command in COMMANDS:
     main.add_command(command)

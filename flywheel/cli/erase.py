@@ -96,6 +96,6 @@ def show(report: "ErasureReport", *, as_json: bool) -> None:
         )
     if report.other_salt:
         click.echo(
-            f"{report.other_salt:,} of its points were anonymized with another salt: run this again with "
-            f"FLYWHEEL_TENANT_SALT set to that one, for its aggregates and batches"
+            f"{report.other_salt:,} of its points were anonymized with a salt that is forgotten or not given here: run "
+            f"this again with FLYWHEEL_TENANT_SALT_PREVIOUS set to that one, for its aggregates and batches"
         )

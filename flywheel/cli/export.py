@@ -59,7 +59,7 @@ def mix_of(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> di
 @click.option(
     "--noise-epsilon",
     type=click.FloatRange(0, min_open=True),
-    help="Noise on rewards; so much of each tenant's privacy budget is spent. [default: as settings.privacy says]",
+    help="Noise on rewards; so much of each tenant's privacy budget is spent. [default: as the policies say]",
 )
 @click.option(
     "--noise-delta",

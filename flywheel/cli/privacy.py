@@ -39,11 +39,11 @@ def budget(load: "Callable[[], Settings]", *, tenant: str | None, as_json: bool)
     """
     from flywheel.cli.connection import pool_of
     from flywheel.pool.access.audit import record
-    from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
+    from flywheel.pool.anonymization.tenants import salts_of
     from flywheel.pool.privacy_budget import list_budgets
 
     with pool_of(load()) as opened:
-        only = None if tenant is None else tenant_hash(tenant, salt=salt_of(opened.settings))
+        only = None if tenant is None else salts_of(opened.settings).hashes(tenant)[0]
         found = list_budgets(opened, now=datetime.now(UTC), tenant_hash=only)
         asked = {"tenant": only} if only else {}
         record(opened, "privacy.budget", principal=getpass.getuser(), asked=asked, rows=len(found))

@@ -87,17 +87,27 @@ def copied_points(pool: BenchmarkPool, batch_id: str, *, digest: str) -> list[Ro
     Raises:
         PoolError: they are not those the batch was made of.
     """
+    rows = read_copies(pool, batch_id)
+    if digest_of(rows) != digest:
+        raise PoolError(
+            f"the lake holds {len(rows):,} points of batch {batch_id} with digest {digest_of(rows)}, but it was made "
+            f"with {digest}; restore the lake's table {BATCHES} from a backup, or make a new batch"
+        )
+    return rows
+
+
+def read_copies(pool: BenchmarkPool, batch_id: str) -> list[Row]:
+    """The batch's points as the lake has them, by phase and position: ``BATCH_COLUMNS`` but for the batch.
+
+    Raises:
+        PoolError: the lake cannot be read.
+    """
     columns = [name for name in BATCH_COLUMNS if name != "batch_id"]
     batches = pool.lake.read(BATCHES, columns=columns, partitions=[batch_id])
     rows: list[Row] = [{"split": None, **row} for batch in batches for row in batch.to_pylist()]
     for row in rows:
         row["split"] = row["split"] or "train"
     rows.sort(key=lambda row: (PHASE_ORDER[row["phase"]], row["position"]))
-    if digest_of(rows) != digest:
-        raise PoolError(
-            f"the lake holds {len(rows):,} points of batch {batch_id} with digest {digest_of(rows)}, but it was made "
-            f"with {digest}; restore the lake's table {BATCHES} from a backup, or make a new batch"
-        )
     return rows
 
 

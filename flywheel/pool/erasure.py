@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from psycopg.types.json import Jsonb
 
 from flywheel.errors import FlywheelError, PoolError
-from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
+from flywheel.pool.anonymization.tenants import salts_of
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.privacy_budget import count_spending, forget_spending
@@ -55,7 +55,7 @@ class ErasureReport(Struct, frozen=True, kw_only=True):
         models: that were trained on one of those batches; None where the model registry could not be asked.
         registry: why it could not be asked.
         open_segments: that collectors still write. They are left alone: ``open_lines`` of it are in them.
-        other_salt: points that were anonymized with another salt than the present one.
+        other_salt: points that were anonymized with a salt that is forgotten, or that this process does not have.
     """
 
     requested_at: datetime | None = None
@@ -105,8 +105,8 @@ def erase_tenant(
         PoolError: the lake, a segment or the tenant salt cannot be used. Run it again: it goes on.
         DatabaseError: PostgreSQL cannot be used. Run it again: it goes on.
     """
-    tenant = tenant_of(pool, tenant_id)
-    with pool.exclusive("erasure"):
+    with pool.exclusive("erasure"):  # also keeps a rotation of the salt from beginning or ending meanwhile
+        tenant = tenant_of(pool, tenant_id)
         index_segments(pool, now=now)
         found = found_of(pool, tenant, now=now)
         last = last_erasure(pool, tenant)
@@ -122,14 +122,14 @@ def erase_tenant(
 
 
 def tenant_of(pool: BenchmarkPool, tenant_id: str) -> Tenant:
-    """The tenant with its hash.
+    """The tenant with its hashes.
 
     Raises:
-        PoolError: no tenant is named so, or the salt cannot be used.
+        PoolError: no tenant is named so, or a salt cannot be used.
     """
     if not tenant_id.strip():
         raise PoolError("a tenant without a name cannot be erased; give it as its logs do")
-    return Tenant(id=tenant_id, hash=tenant_hash(tenant_id, salt=salt_of(pool.settings)))
+    return Tenant(id=tenant_id, hashes=salts_of(pool.settings).hashes(tenant_id))
 
 
 def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
@@ -143,7 +143,7 @@ def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
             "task_outcomes": lines.outcomes,
             "quarantine": lines.quarantined,
             **points.rows,
-            "privacy_spending": count_spending(pool, tenant.hash),
+            "privacy_spending": count_spending(pool, tenant.hashes),
         },
         days=tuple(sorted(lines.days | points.days)),
         batches=tuple(sorted(points.batches)),
@@ -161,7 +161,8 @@ def last_erasure(pool: BenchmarkPool, tenant: Tenant) -> Stored | None:
     """The latest erasure of this tenant, finished or not."""
     with pool.transaction() as connection:
         row = connection.execute(
-            "SELECT id, report FROM erasures WHERE tenant_hash = %s ORDER BY id DESC LIMIT 1", (tenant.hash,)
+            "SELECT id, report FROM erasures WHERE tenant_hash = ANY(%s) ORDER BY id DESC LIMIT 1",
+            (list(tenant.hashes),),
         ).fetchone()
     return (row[0], msgspec.convert(row[1], ErasureReport)) if row else None
 
@@ -183,7 +184,7 @@ def begin(pool: BenchmarkPool, tenant: Tenant, found: ErasureReport, last: Store
     with pool.transaction() as connection:
         row = connection.execute(
             "INSERT INTO erasures (tenant_hash, requested_at, report) VALUES (%s, %s, %s) RETURNING id",
-            (tenant.hash, now, as_json(report)),
+            (tenant.hashes[0], now, as_json(report)),
         ).fetchone()
     assert row is not None
     return row[0], report
@@ -242,7 +243,7 @@ def erase_spending(
     """The fourth: what exports spent of its privacy budget, also one that was under way until now."""
     del ids, now
     with pool.exclusive("batches") as connection:
-        forget_spending(connection, tenant.hash)
+        forget_spending(connection, tenant.hashes)
     return report
 
 

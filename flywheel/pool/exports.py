@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from psycopg import Connection
 
 from flywheel.errors import PoolError
@@ -39,6 +40,7 @@ from flywheel.pool.rows import Row
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Offer
 from flywheel.pool.splits import check_leakage, held_out_before, published_splits, trained_before
+from flywheel.pool.tenant_salts import present_hashes
 from flywheel.settings import Phase
 
 
@@ -80,6 +82,7 @@ def preview_export(pool: BenchmarkPool, criteria: ExportCriteria, *, now: dateti
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
+        criteria = with_present_hashes(connection, criteria)
         return planned(pool, connection, criteria, export_id="preview", now=now).plan
 
 
@@ -95,6 +98,7 @@ def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str
     """
     check_id(export_id)
     with pool.exclusive("batches") as connection:
+        criteria = with_present_hashes(connection, criteria)
         stored = stored_batch(connection, export_id)
         if stored is not None:
             return MadeExport(batch=made_before(stored, criteria), rows=None)
@@ -113,6 +117,15 @@ def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str
             copied.result()
         check_leakage(connection, pool.settings, batch.id)
     return MadeExport(batch=batch, rows=rows)
+
+
+def with_present_hashes(connection: Connection[Any], criteria: ExportCriteria) -> ExportCriteria:
+    """The criteria with tenants by their present hashes, as offers have them."""
+    if not criteria.only.tenants:
+        return criteria
+    present = present_hashes(connection)
+    tenants = tuple(dict.fromkeys(present.get(tenant, tenant) for tenant in criteria.only.tenants))
+    return replace(criteria, only=replace(criteria.only, tenants=tenants))
 
 
 def made_before(batch: Batch, criteria: ExportCriteria) -> Batch:
@@ -164,10 +177,10 @@ def planned(
             splits=splits,
             left_out={"near_duplicates": choice.near_duplicates, "unusable": choice.unusable},
         )
-    noise = noise_for(pool.settings.privacy, criteria, choice.offers, rows)
+    noise = noise_for(pool.settings, criteria, choice.offers, rows)
     if batch is not None and noise is not None:
         batch = announced(batch, noise)
-        problems += objections(connection, pool.settings.privacy, noise, choice.offers, now=now)
+        problems += objections(connection, pool.settings, noise, choice.offers, now=now)
     plan = ExportPlan(batch=batch, lacking=tuple(problems), trained_before=already)
     return Planned(phases=phases, splits=splits, rows=rows, plan=plan, noise=noise)
 

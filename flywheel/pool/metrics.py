@@ -228,7 +228,7 @@ def families(pool: BenchmarkPool, *, now: datetime) -> Iterator["Metric"]:
         yield family(
             "flywheel_pool_privacy_spent_tenants",
             "Tenants whose privacy budget of this period does not cover another export with the policy's noise.",
-            {(): float(spent_tenants(connection, pool.settings.privacy, now=now))},
+            {(): float(spent_tenants(connection, pool.settings, now=now))},
         )
         reading = last_reading(connection)
     yield from of_the_lake(pool, reading, now=now)

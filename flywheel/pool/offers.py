@@ -1,12 +1,13 @@
 """What the warm tier offers for batches: its points without their payload, read by column."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Offer
+from flywheel.pool.tenant_salts import present_hashes
 from flywheel.records import utc_day
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def read_offers(
     version: int | None = None,
     verifiable: bool = False,
 ) -> Iterator[Offer]:
-    """Points of the days from ``since`` to ``until``, both whole.
+    """Points of the days from ``since`` to ``until``, both whole, their tenants by the present hash.
 
     Args:
         pool: whose warm tier is read.
@@ -37,16 +38,20 @@ def read_offers(
     """
     first, last = str(utc_day(since)), "9999" if until is None else str(utc_day(until))
     days = [day for day in pool.lake.partitions(WARM) if first <= day <= last]
+    with pool.transaction() as connection, pool.as_service(connection):
+        present = present_hashes(connection)
     for rows in pool.lake.read(WARM, columns=COLUMNS, partitions=days, version=version):
-        yield from offers_of(rows.filter(rows.column("source").is_valid()) if verifiable else rows)
+        yield from offers_of(rows.filter(rows.column("source").is_valid()) if verifiable else rows, present=present)
 
 
-def offers_of(rows: "pa.RecordBatch") -> Iterator[Offer]:
-    """Rows of ``COLUMNS`` as offers."""
+def offers_of(rows: "pa.RecordBatch", *, present: Mapping[str, str]) -> Iterator[Offer]:
+    """Rows of ``COLUMNS`` as offers. ``present`` are the hashes of tenants by those under a former salt."""
     columns: dict[str, list[Any]] = {
         name: rows.column(name).to_numpy(zero_copy_only=False).tolist() for name in COLUMNS if name != "timestamp"
     }  # to_pylist takes forty times as long for dates
     instants = rows.column("timestamp").to_numpy(zero_copy_only=False).astype("datetime64[us]").tolist()
+    if present:
+        columns["tenant_id"] = [present.get(tenant, tenant) for tenant in columns["tenant_id"]]
     tasks = zip(columns["source"], columns["tenant_id"], columns["task_id"], strict=True)
     columns["timestamp"] = [instant.replace(tzinfo=UTC) for instant in instants]
     columns["source_task"] = [source or f"{tenant}/{task}" for source, tenant, task in tasks]

@@ -4,7 +4,7 @@ Composition is basic: what exports spend is added up, ε with ε and δ with δ 
 Foundations of Differential Privacy", theorem 3.16). Sums are decimal, so ten times 0.1 is 1.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -15,9 +15,14 @@ from psycopg import Connection
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.noise import Noise
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.settings import PrivacySettings
+from flywheel.settings import PrivacySettings, Settings
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PRESENT, SPENDING = (
+    "coalesce(present, tenant_hash)",
+    "privacy_spending LEFT JOIN tenant_hashes ON former = tenant_hash",
+)
+"""Whose budget a row is of: a tenant is one tenant whichever of its hashes the row has."""
 NAMED = 3
 """So many tenants are named in a refusal."""
 
@@ -131,8 +136,8 @@ def uncovered(
 def spent_between(connection: Connection[Any], since: datetime, until: datetime) -> dict[str, Spent]:
     """What was spent in a period, by tenant."""
     rows = connection.execute(
-        "SELECT tenant_hash, sum(epsilon), sum(delta) FROM privacy_spending WHERE spent_at >= %s AND spent_at < %s"
-        " GROUP BY tenant_hash",
+        f"SELECT {PRESENT}, sum(epsilon), sum(delta) FROM {SPENDING} WHERE spent_at >= %s AND spent_at < %s"  # noqa: S608
+        " GROUP BY 1",
         (since, until),
     )
     return {tenant: Spent(epsilon=epsilon, delta=delta) for tenant, epsilon, delta in rows}
@@ -152,8 +157,8 @@ def list_budgets(pool: BenchmarkPool, *, now: datetime, tenant_hash: str | None 
     limits = pool.settings.privacy
     with pool.transaction() as connection:
         rows = connection.execute(
-            "SELECT tenant_hash, spent_at, epsilon, delta FROM privacy_spending"
-            " WHERE %(only)s::text IS NULL OR tenant_hash = %(only)s",
+            f"SELECT {PRESENT}, spent_at, epsilon, delta FROM {SPENDING}"  # noqa: S608
+            f" WHERE %(only)s::text IS NULL OR {PRESENT} = %(only)s",
             {"only": tenant_hash},
         ).fetchall()
     entries: dict[str, dict[datetime, list[Spent]]] = {}
@@ -198,28 +203,31 @@ def total(entries: Iterable[Spent]) -> Spent:
     )
 
 
-def spent_tenants(connection: Connection[Any], settings: PrivacySettings, *, now: datetime) -> int:
+def spent_tenants(connection: Connection[Any], settings: Settings, *, now: datetime) -> int:
     """How many tenants have too little left in this period for one more export with the noise of the policy."""
-    since, until = period_of(now, period_days=settings.period_days)
-    next_export = 1 / exactly(settings.noise_magnitude)
+    since, until = period_of(now, period_days=settings.privacy.period_days)
+    next_export = 1 / exactly(settings.anonymization.policies.default.noise_magnitude)
     held = spent_between(connection, since, until).values()
-    return sum(spent.epsilon + next_export > exactly(settings.epsilon) for spent in held)
+    return sum(spent.epsilon + next_export > exactly(settings.privacy.epsilon) for spent in held)
 
 
-def count_spending(pool: BenchmarkPool, tenant_hash: str) -> int:
-    """How many rows the ledger has of a tenant."""
+def count_spending(pool: BenchmarkPool, hashes: Sequence[str]) -> int:
+    """How many rows the ledger has of a tenant, given by all of its hashes."""
     with pool.transaction() as connection:
         row = connection.execute(
-            "SELECT count(*) FROM privacy_spending WHERE tenant_hash = %s", (tenant_hash,)
+            "SELECT count(*) FROM privacy_spending WHERE tenant_hash = ANY(%s)", (list(hashes),)
         ).fetchone()
     assert row is not None
     return int(row[0])
 
 
-def forget_spending(connection: Connection[Any], tenant_hash: str) -> int:
+def forget_spending(connection: Connection[Any], hashes: Sequence[str]) -> int:
     """Delete what the ledger has of a tenant that is erased; how many rows. No other rows can be deleted."""
-    connection.execute("SELECT set_config('flywheel.erased_tenant', %s, true)", (tenant_hash,))
-    return connection.execute("DELETE FROM privacy_spending WHERE tenant_hash = %s", (tenant_hash,)).rowcount
+    deleted = 0
+    for one in hashes:
+        connection.execute("SELECT set_config('flywheel.erased_tenant', %s, true)", (one,))
+        deleted += connection.execute("DELETE FROM privacy_spending WHERE tenant_hash = %s", (one,)).rowcount
+    return deleted
 
 
 def exactly(number: float) -> Decimal:

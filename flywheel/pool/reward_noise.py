@@ -27,6 +27,7 @@ from msgspec.structs import asdict, replace
 from psycopg import Connection
 
 from flywheel.pool.anonymization.noise import Noise, add_noise, gaussian_noise, laplace_noise
+from flywheel.pool.anonymization.tenants import salts_of
 from flywheel.pool.batch_copies import digest_of
 from flywheel.pool.batches import Batch
 from flywheel.pool.export_choice import ExportCriteria
@@ -45,7 +46,7 @@ from flywheel.records import (
     decode_point,
     encode,
 )
-from flywheel.settings import Phase, PrivacySettings
+from flywheel.settings import Phase, Settings
 
 TURNS: Phase = "turn-level-rl"
 """The one phase whose points keep the rewards of their turns."""
@@ -75,18 +76,23 @@ class ExportedId(Struct, frozen=True):
 decode_id = Decoder(ExportedId).decode
 
 
-def policy_scale(settings: PrivacySettings, tenants: Collection[str]) -> float | None:
-    """The least scale b of Laplace noise that the policy of these tenants asks for; None where rewards stay true.
+def policy_scale(settings: Settings, tenants: Collection[str]) -> float | None:
+    """The scale b of Laplace noise that the policies of these tenants ask for; None where rewards stay true.
 
-    The one place that reads the policy: noise is for rewards that cross from one tenant to another.
+    The one place that reads the policies: noise is for rewards that cross from one tenant to another, and the tenant
+    that wants most of it decides for all. Tenants are given by their present hashes.
     """
-    if not settings.add_noise_to_rewards or len(tenants) < 2:
+    if len(tenants) < 2:
         return None
-    return settings.noise_magnitude
+    policies = settings.anonymization.policies
+    salts = salts_of(settings) if policies.tenants else None
+    own = {salts.hashes(name)[0]: policies.of(name) for name in policies.tenants} if salts else {}
+    asking = [policy for tenant in tenants if (policy := own.get(tenant, policies.default)).add_noise_to_rewards]
+    return max((policy.noise_magnitude for policy in asking), default=None)
 
 
 def noise_for(
-    settings: PrivacySettings, criteria: ExportCriteria, offers: Sequence[Offer], rows: Sequence[Row]
+    settings: Settings, criteria: ExportCriteria, offers: Sequence[Offer], rows: Sequence[Row]
 ) -> Noise | None:
     """The noise that an export of these points gets; None where its rewards stay as they are.
 
@@ -121,7 +127,7 @@ def values_of_a_point(phase: Phase, rows: Sequence[Row]) -> int:
 
 def objections(
     connection: Connection[Any],
-    settings: PrivacySettings,
+    settings: Settings,
     noise: Noise,
     offers: Sequence[Offer],
     *,
@@ -138,7 +144,7 @@ def objections(
                 f"less noise: the policy of its {len(tenants):,} tenants (noise_magnitude {scale:g}) allows at most "
                 f"ε {most:g} an export, not {noise.epsilon:g}"
             )
-    yield from uncovered(connection, settings, noise, tenants=tenants, now=now)
+    yield from uncovered(connection, settings.privacy, noise, tenants=tenants, now=now)
 
 
 def announced(batch: Batch, noise: Noise) -> Batch:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from flywheel.pool.pool import BenchmarkPool
 
 Row = dict[str, Any]
+REPLACED = "\ufffd"
+"""What stands in columns for the one character that PostgreSQL cannot hold."""
 ADDED_LISTS = frozenset({"warnings", "waived"})
 """Lists that partitions written by earlier versions lack. They read as empty there; nothing is rewritten."""
 ADDED_NUMBERS = frozenset({"tool_calls"})
@@ -48,7 +50,7 @@ def row_of(point: DataPoint, *, day: date) -> Row:
 
 def column_text(text: str) -> str:
     """The text as PostgreSQL can hold it: NUL, which JSON allows and PostgreSQL does not, becomes U+FFFD."""
-    return text.replace("\x00", "\ufffd")
+    return text.replace("\x00", REPLACED)
 
 
 def arrow_schema(columns: Mapping[str, tuple[str, str]]) -> "pa.Schema":

@@ -267,6 +267,23 @@ privacy_spending = Table(
 Index("uq_privacy_spending_batch_tenant", privacy_spending.c.batch_id, privacy_spending.c.tenant_hash, unique=True)
 Index("ix_privacy_spending_tenant_spent_at", privacy_spending.c.tenant_hash, privacy_spending.c.spent_at)
 
+tenant_salts = Table(
+    "tenant_salts",
+    metadata,
+    Column("number", Integer, Identity(), primary_key=True),
+    Column("id", Text, nullable=False, unique=True, comment="a digest that tells salts apart; nothing of the salt"),
+    Column("began_at", Instant, nullable=False, comment="when it was first seen here"),
+    Column("forgotten_at", Instant, comment="when its rotation was finished"),
+)
+
+tenant_hashes = Table(
+    "tenant_hashes",
+    metadata,
+    Column("former", Text, primary_key=True, comment="a tenant's hash under the salt that is rotated away"),
+    Column("present", Text, nullable=False, comment="the same tenant's under the present one"),
+)
+Index("ix_tenant_hashes_present", tenant_hashes.c.present)
+
 access_grants = Table(
     "access_grants",
     metadata,
@@ -274,6 +291,7 @@ access_grants = Table(
     Column("principal", Text, nullable=False, comment="name of the PostgreSQL role whose access it is"),
     Column("role", Text, nullable=False),
     Column("tenants", ARRAY(Text), comment="their keyed hashes; null: all"),
+    Column("aliases", ARRAY(Text), comment="the same tenants' hashes under the other salt, while it is rotated"),
     Column("tenant_keys", ARRAY(LargeBinary), comment="the same as in quarantine; reviewers only"),
     Column("fields", Text, nullable=False),
     Column("since", Instant, comment="of points, included"),
@@ -304,6 +322,7 @@ access_tokens = Table(
     Column("id", Text, primary_key=True, comment="the part of the token that is no secret"),
     Column("grant_id", Integer, ForeignKey("access_grants.id"), nullable=False),
     Column("digest", LargeBinary, nullable=False, comment="keyed hash of the whole token"),
+    Column("salt", Text, comment="id of the salt its key is derived from; null where an earlier version issued it"),
     Column("issued_at", Instant, nullable=False),
     Column("issued_by", Text, nullable=False),
     Column("expires_at", Instant, nullable=False),

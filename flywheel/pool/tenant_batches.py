@@ -1,19 +1,26 @@
-"""A tenant's points in training batches: their copies, their marks, and what was exported for trainers."""
+"""Tenants in training batches: copies of their points, their marks, their hashes, and what trainers were given."""
 
+import json
+import re
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from flywheel.pool.batch_copies import PHASE_ORDER, digest_of
+from flywheel.pool.batch_copies import PHASE_ORDER, digest_of, read_copies
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.rows import Row
+from flywheel.pool.rows import Row, arrow_schema
 from flywheel.pool.schemas import BATCH_COLUMNS, BATCHES
 from flywheel.pool.tenant_points import Tenant, copied_from, erase_rows, read_partition
 from flywheel.records import decode_point
+
+HASH = re.compile(r"[0-9a-f]{64}")
+REHASHING = "rehashing"
+"""The key in a batch's criteria that marks it until its copies and its digest are those of the present salt."""
 
 
 def erase_from_batch(pool: BenchmarkPool, tenant: Tenant, batch_id: str, *, ids: frozenset[str], now: datetime) -> None:
@@ -64,6 +71,40 @@ def correct(connection: Connection[Any], batch_id: str, rows: list[Row], *, remo
             batch_id,
         ),
     )
+
+
+def rehash_batch(pool: BenchmarkPool, batch_id: str, present: Mapping[str, str], *, now: datetime) -> None:
+    """Let a batch's copies carry the tenants' present hashes, given by the former ones; it says what its digest was.
+
+    What was exported of it keeps the former ones.
+
+    Raises:
+        PoolError: the lake cannot be read or written.
+        DatabaseError: PostgreSQL cannot be used.
+    """
+
+    def rehashed(text: str) -> str:
+        return HASH.sub(lambda found: present.get(found[0], found[0]), text)
+
+    with pool.exclusive("batches") as connection:
+        rows = read_copies(pool, batch_id)
+        changed = [{**row, "batch_id": batch_id, "payload": rehashed(row["payload"])} for row in rows]
+        if any(new["payload"] != old["payload"] for new, old in zip(changed, rows, strict=True)):
+            pool.replace(BATCHES, batch_id, changed, schema=arrow_schema(BATCH_COLUMNS), key="batch_id")
+        stored = connection.execute(
+            "SELECT digest, criteria FROM batches WHERE id = %s FOR UPDATE", (batch_id,)
+        ).fetchone()
+        if stored is None:
+            return
+        digest = digest_of(changed)
+        criteria = json.loads(rehashed(json.dumps(stored[1])))
+        criteria.pop(REHASHING, None)
+        if digest != stored[0]:
+            entry = {"at": now.isoformat(), "formerDigest": stored[0]}
+            criteria["rehashed"] = [*criteria.get("rehashed", ()), entry]
+        connection.execute(
+            "UPDATE batches SET digest = %s, criteria = %s WHERE id = %s", (digest, Jsonb(criteria), batch_id)
+        )
 
 
 def remove_exports(pool: BenchmarkPool, batch_id: str) -> None:

@@ -39,20 +39,20 @@ Owned = Callable[[Row], bool]
 
 
 class Tenant(Struct, frozen=True, kw_only=True):
-    """A tenant by its name and by the hash that stands for it in anonymized points."""
+    """A tenant by its name and by the hashes that stand for it in anonymized points: two while the salt is rotated."""
 
     id: str
-    hash: str
+    hashes: tuple[str, ...]
 
-    def name_in(self, table: str) -> str:
+    def names_in(self, table: str) -> tuple[str, ...]:
         """What the column ``tenant_id`` of a table calls it."""
-        return column_text(self.id) if table == VALIDATED else self.hash
+        return (column_text(self.id),) if table == VALIDATED else self.hashes
 
 
 class PointCounts(Struct, frozen=True, kw_only=True):
     """How much of a tenant there is: rows by table, the days and batches they are in, and the points' ids.
 
-    ``other_salt`` counts its points whose tenant was hashed with another salt than the present one.
+    ``other_salt`` counts its points whose tenant was hashed with a salt that is forgotten or is not known here.
     """
 
     rows: dict[str, int]
@@ -82,8 +82,8 @@ def count_points(pool: BenchmarkPool, tenant: Tenant) -> PointCounts:
             hashed = {row["id"]: row["tenant_id"] for row in found}
     with pool.transaction() as connection:
         hot = connection.execute(
-            "SELECT day, count(*) FROM hot_points WHERE tenant_id = %s OR id = ANY(%s) GROUP BY day",
-            (tenant.hash, list(ids)),
+            "SELECT day, count(*) FROM hot_points WHERE tenant_id = ANY(%s) OR id = ANY(%s) GROUP BY day",
+            (list(tenant.hashes), list(ids)),
         ).fetchall()
     cold = [row for batch in theirs(pool, COLD, tenant) for row in batch.to_pylist()]
     copies = copies_of(pool, tenant, frozenset(ids))
@@ -98,11 +98,13 @@ def count_points(pool: BenchmarkPool, tenant: Tenant) -> PointCounts:
 
 def theirs(pool: BenchmarkPool, table: str, tenant: Tenant) -> "Iterator[pa.RecordBatch]":
     """Day and tenant of the tenant's rows in a table of the lake, and their ids where rows have any."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     columns = ("day", "tenant_id", "id") if table != COLD else ("day", "tenant_id")
+    names = pa.array(tenant.names_in(table), pa.string())
     for batch in pool.lake.read(table, columns=columns):
-        yield batch.filter(pc.equal(batch.column("tenant_id"), tenant.name_in(table)))
+        yield batch.filter(pc.is_in(batch.column("tenant_id"), value_set=names))
 
 
 def copies_of(pool: BenchmarkPool, tenant: Tenant, ids: frozenset[str]) -> Counter[str]:
@@ -113,8 +115,8 @@ def copies_of(pool: BenchmarkPool, tenant: Tenant, ids: frozenset[str]) -> Count
 
 
 def copied_from(tenant: Tenant, ids: frozenset[str]) -> Owned:
-    """Tells the tenant's copies in batches: their payload has its hash."""
-    return lambda row: tenant.hash in row["payload"] or row["id"] in ids
+    """Tells the tenant's copies in batches: their payload has one of its hashes."""
+    return lambda row: row["id"] in ids or any(hashed in row["payload"] for hashed in tenant.hashes)
 
 
 def marked_in(pool: BenchmarkPool, ids: set[str]) -> frozenset[str]:
@@ -147,16 +149,17 @@ def erase_points(pool: BenchmarkPool, tenant: Tenant, day: date) -> None:
             pool.take(connection, f"{lock}:{day}")
         read = read_partition(pool, VALIDATED, str(day), columns=("id", "tenant_id"))
         checked = is_checked(pool, connection, day)
-        ids = frozenset(row["id"] for row in read if row["tenant_id"] == tenant.name_in(VALIDATED))
+        ids = frozenset(row["id"] for row in read if row["tenant_id"] in tenant.names_in(VALIDATED))
         connection.execute(
-            "DELETE FROM hot_points WHERE day = %s AND (tenant_id = %s OR id = ANY(%s))", (day, tenant.hash, list(ids))
+            "DELETE FROM hot_points WHERE day = %s AND (tenant_id = ANY(%s) OR id = ANY(%s))",
+            (day, list(tenant.hashes), list(ids)),
         )
         without_points = points_removed(connection, day)
         if without_points:
             erase_statistics(pool, tenant, day)
-        erase_rows(pool, COLD, str(day), AGGREGATE_COLUMNS, lambda row: row["tenant_id"] == tenant.hash)
+        erase_rows(pool, COLD, str(day), AGGREGATE_COLUMNS, lambda row: row["tenant_id"] in tenant.hashes)
         for table in (WARM, ANONYMIZED, VALIDATED):  # the last one tells the ids: a run that was killed needs it
-            erase_rows(pool, table, str(day), POINT_COLUMNS, named_or_among(tenant.name_in(table), ids))
+            erase_rows(pool, table, str(day), POINT_COLUMNS, named_or_among(tenant.names_in(table), ids))
         recount_tiers(pool, connection, day)
         if checked:  # then so is every part of it
             left = stored_points(pool, ANONYMIZED, day).digest
@@ -171,9 +174,9 @@ def is_checked(pool: BenchmarkPool, connection: Connection[Any], day: date) -> b
     return verified == (stored_points(pool, ANONYMIZED, day).digest,)
 
 
-def named_or_among(name: str, ids: frozenset[str]) -> Owned:
+def named_or_among(names: tuple[str, ...], ids: frozenset[str]) -> Owned:
     """Tells rows of this tenant, and those of its points whose tenant was hashed with another salt."""
-    return lambda row: row["tenant_id"] == name or row["id"] in ids
+    return lambda row: row["tenant_id"] in names or row["id"] in ids
 
 
 def erase_rows(
@@ -203,8 +206,8 @@ def erase_statistics(pool: BenchmarkPool, tenant: Tenant, day: date) -> None:
     tenants: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in read_partition(pool, COLD, str(day), columns=("tenant_id", "agent_id", "task_type")):
         tenants[row["agent_id"], row["task_type"]].add(row["tenant_id"])
-    alone = [counted for counted, found in tenants.items() if found == {tenant.hash}]
-    shared_types = {task_type for (_, task_type), found in tenants.items() if found != {tenant.hash}}
+    alone = [counted for counted, found in tenants.items() if found <= set(tenant.hashes)]
+    shared_types = {task_type for (_, task_type), found in tenants.items() if not found <= set(tenant.hashes)}
     own_types = list({task_type for _, task_type in alone} - shared_types)
     with pool.transaction() as connection:  # before the aggregates go, which a run that was killed would need
         for agent_id, task_type in alone:

@@ -14,6 +14,7 @@ from psycopg.errors import CheckViolation, InsufficientPrivilege
 
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.noise import Noise, gaussian_noise, laplace_noise
+from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.privacy_budget import (
     Budget,
@@ -23,9 +24,9 @@ from flywheel.pool.privacy_budget import (
     spend,
     spent_tenants,
 )
-from flywheel.settings import PrivacySettings
+from flywheel.settings import AnonymizationSettings, PrivacySettings
 
-LIMITS = PrivacySettings(epsilon=1.0, delta=1e-5, period_days=100, noise_magnitude=2.0)
+LIMITS = PrivacySettings(epsilon=1.0, delta=1e-5, period_days=100)
 SINCE, UNTIL = datetime(2026, 2, 16, tzinfo=UTC), datetime(2026, 5, 27, tzinfo=UTC)
 NOW = SINCE + timedelta(days=30)
 ACME, GLOBEX = "a" * 64, "b" * 64
@@ -203,16 +204,19 @@ def test_the_ledger_takes_no_spending_out_of_bounds(pool: BenchmarkPool, epsilon
 def test_only_an_erased_tenant_is_forgotten(pool: BenchmarkPool) -> None:
     spent(pool, "e1", 0.5, tenants=(ACME, GLOBEX))
     with pool.transaction() as connection:
-        assert forget_spending(connection, ACME) == 1
+        assert forget_spending(connection, [ACME]) == 1
         with pytest.raises(InsufficientPrivilege), connection.transaction():
             connection.execute("DELETE FROM privacy_spending WHERE tenant_hash = %s", (GLOBEX,))
     assert [held.tenant_hash for held in list_budgets(pool, now=NOW)] == [GLOBEX]
 
 
 def test_tenants_are_spent_when_one_more_export_of_the_policy_is_not_covered(pool: BenchmarkPool) -> None:
+    policies = AnonymizationPolicies(default=AnonymizationPolicy(noise_magnitude=2.0))
+    settings = pool.settings.model_copy(update={"anonymization": AnonymizationSettings(policies=policies)})
+
     def counted(now: datetime = NOW) -> int:
         with pool.transaction() as connection:
-            return spent_tenants(connection, LIMITS, now=now)
+            return spent_tenants(connection, settings, now=now)
 
     spent(pool, "e1", 0.5, tenants=(ACME, GLOBEX))
     assert counted() == 0

@@ -15,6 +15,7 @@ import pytest
 
 from flywheel.errors import PoolError
 from flywheel.pool import exports
+from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.batches import batch_members, list_batches
 from flywheel.pool.export_choice import ExportCriteria, criteria_for
@@ -39,13 +40,14 @@ from flywheel.records import (
     decode_point,
     encode,
 )
-from flywheel.settings import BatchSettings, Phase, PhaseThreshold, PrivacySettings, Settings
+from flywheel.settings import AnonymizationSettings, BatchSettings, Phase, PhaseThreshold, PrivacySettings, Settings
 from tests.pool.filling import LATER, fill
 from tests.pool.logs import NOON, Log, evaluation, execution, routing, task_logs
 
 ROW = PhaseThreshold(points=4, quality=0.0, max_age_days=90)
 SMALL = BatchSettings(sft=ROW, turn_level_rl=ROW, grpo=ROW, curriculum=ROW)
-NOISED = PrivacySettings(add_noise_to_rewards=True, noise_magnitude=0.5, epsilon=6.0)
+LIMITS = PrivacySettings(epsilon=6.0)
+NOISED = AnonymizationPolicy(add_noise_to_rewards=True, noise_magnitude=0.5)
 TENANTS = ("acme", "globex")
 RUBRIC = ("format", "tool", "task", "minimal", "cost", "safety")
 MARKED = 0.8125
@@ -81,7 +83,7 @@ def logs_of(tenants: tuple[str, ...]) -> list[Log]:
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"batch": SMALL, "privacy": NOISED})
+    return settings.model_copy(update={"batch": SMALL, "privacy": LIMITS, "anonymization": under(NOISED)})
 
 
 @pytest.fixture
@@ -91,9 +93,18 @@ def pool(settings: Settings) -> Iterator[BenchmarkPool]:
         yield opened
 
 
+def under(default: AnonymizationPolicy, **tenants: AnonymizationPolicy) -> AnonymizationSettings:
+    return AnonymizationSettings(policies=AnonymizationPolicies(default=default, tenants=tenants))
+
+
 def with_privacy(pool: BenchmarkPool, **changes: Any) -> BenchmarkPool:
     changed = pool.settings.privacy.model_copy(update=changes)
     return BenchmarkPool(pool.engine, pool.lake, pool.settings.model_copy(update={"privacy": changed}))
+
+
+def with_policies(pool: BenchmarkPool, default: AnonymizationPolicy, **tenants: AnonymizationPolicy) -> BenchmarkPool:
+    changed = pool.settings.model_copy(update={"anonymization": under(default, **tenants)})
+    return BenchmarkPool(pool.engine, pool.lake, changed)
 
 
 def asked(pool: BenchmarkPool, phase: Phase = "grpo", **changes: Any) -> ExportCriteria:
@@ -148,7 +159,7 @@ def test_the_pool_keeps_its_true_rewards(pool: BenchmarkPool) -> None:
 def test_no_file_holds_a_true_score_or_a_digest_of_one(
     pool: BenchmarkPool, tmp_path: Path, form: Format, phase: Phase
 ) -> None:
-    pool = with_privacy(pool, epsilon=100.0, add_noise_to_rewards=False)
+    pool = with_policies(with_privacy(pool, epsilon=100.0), AnonymizationPolicy())
     make_export(pool, asked(pool, phase), export_id="true", now=LATER)
     told = written(pool, "true", tmp_path / "true", form)
     ids = {member.point_id for member in batch_members(pool, "true")}
@@ -246,11 +257,21 @@ def test_points_of_one_tenant_stay_true_unless_noise_is_asked_for(settings: Sett
 
 
 def test_without_the_policy_rewards_cross_as_they_are(pool: BenchmarkPool, tmp_path: Path) -> None:
-    pool = with_privacy(pool, add_noise_to_rewards=False)
+    pool = with_policies(pool, AnonymizationPolicy())
     make_export(pool, asked(pool), export_id="e1", now=LATER)
     assert set(rewards(pool, "e1")) == {MARKED}
     write_export(pool, "e1", tmp_path / "e1", "jsonl")
     assert json.loads((tmp_path / "e1" / "manifest.json").read_text())["noise"] is None
+
+
+def test_the_tenant_that_wants_most_noise_decides_for_all(pool: BenchmarkPool) -> None:
+    louder = AnonymizationPolicy(add_noise_to_rewards=True, noise_magnitude=1.0)
+    elsewhere = preview_export(with_policies(pool, AnonymizationPolicy(), initech=louder), asked(pool), now=LATER)
+    assert elsewhere.batch is not None
+    assert "noise" not in elsewhere.batch.criteria
+    pool = with_policies(pool, AnonymizationPolicy(), globex=louder)
+    noise = make_export(pool, asked(pool), export_id="e1", now=LATER).batch.criteria["noise"]
+    assert (noise["scale"], noise["epsilon"]) == (1.0, 1.0)
 
 
 def test_less_noise_than_the_policy_asks_for_is_refused_and_more_is_not(pool: BenchmarkPool) -> None:

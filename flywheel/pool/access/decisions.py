@@ -29,7 +29,10 @@ NO_NAMES = frozenset({"none", "public", "user", "current_role", "current_user", 
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """Access of one principal in one role. ``tenants`` are hashes, None is all of them; ``until`` is not included."""
+    """Access of one principal in one role. ``tenants`` are hashes, None is all of them; ``until`` is not included.
+
+    ``aliases`` are the same tenants' hashes under the other salt, while the salt is rotated.
+    """
 
     id: int
     principal: str
@@ -48,6 +51,7 @@ class Grant(Struct, frozen=True, kw_only=True):
     revoked_at: datetime | None
     revoked_by: str | None
     revoked_because: str | None
+    aliases: tuple[str, ...] = ()
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -144,7 +148,8 @@ def narrow(asked: PointFilter, grant: Grant) -> PointFilter:
     """
     tenants = asked.tenants
     if grant.tenants is not None:
-        tenants = tuple(name for name in asked.tenants or grant.tenants if name in grant.tenants)
+        known = (*grant.tenants, *grant.aliases)
+        tenants = tuple(name for name in asked.tenants or known if name in known)
         if not tenants:  # an empty tuple would ask for all of them
             raise AccessError(
                 f"grant {grant.id} of {grant.principal} is for {tenants_in_words(grant.tenants)}, and none of the "

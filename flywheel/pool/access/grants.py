@@ -16,9 +16,9 @@ from flywheel.pool.access.audit import record
 from flywheel.pool.access.decisions import Fields, Grant, Role, check_principal, needs_approval, standing
 from flywheel.pool.access.principals import service_of
 from flywheel.pool.access.roles import end_sessions, may_manage_roles, rights_needed, role_of, sync_role
-from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.headers import key_of
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.tenant_salts import COMPLETE_GRANTS, hashing, remember_tenants
 
 COLUMNS = sql.SQL(", ").join(map(sql.Identifier, Grant.__struct_fields__))
 SELECTED = sql.SQL("SELECT {} FROM access_grants ").format(COLUMNS)
@@ -56,18 +56,15 @@ def request_grant(
 
     Raises:
         AccessError: it makes no sense as asked, or no grant would bind a role of that name.
-        PoolError: the tenant salt cannot be used.
+        PoolError: the tenant salt cannot be used, or is not the pool's.
         DatabaseError: PostgreSQL cannot be used.
     """
     check_principal(principal)
     check_request(by=by, reason=reason, tenants=tenants, since=since, until=until, expires_at=expires_at, now=now)
-    salt = salt_of(pool.settings) if tenants else b""
-    hashes = [tenant_hash(name, salt=salt) for name in tenants] if tenants else None
     keys = [key_of(name) for name in tenants] if tenants and role == "reviewer" else None
     values = {
         "principal": principal,
         "role": role,
-        "tenants": hashes,
         "tenant_keys": keys,
         "fields": fields,
         "since": since,
@@ -78,16 +75,32 @@ def request_grant(
         "needs_approval": needs_approval(pool.settings.access, role, fields),
         "expires_at": expires_at,
     }
-    insert = sql.SQL("INSERT INTO access_grants ({}) VALUES ({}) RETURNING {}").format(
-        sql.SQL(", ").join(map(sql.Identifier, values)), sql.SQL(", ").join(map(sql.Placeholder, values)), COLUMNS
-    )
     with pool.transaction() as connection:
         role_of(connection, principal)
-        row = connection.execute(insert, values).fetchone()
-    assert row is not None
-    grant = grant_from(row)
+        grant = insert_grant(pool, connection, values, tenants)
     sync(pool, principal, now=now)
     return grant
+
+
+def insert_grant(
+    pool: BenchmarkPool, connection: Connection[Any], values: dict[str, Any], tenants: Sequence[str] | None
+) -> Grant:
+    """Enter a grant for tenants by their names, of which it keeps every hash that points may carry."""
+    hashes = None
+    if tenants:
+        salts = hashing(service_of(pool), connection)
+        with pool.as_service(connection):
+            remember_tenants(connection, tenants, salts)
+        hashes = [salts.hashes(name)[0] for name in tenants]
+    insert = sql.SQL("INSERT INTO access_grants ({}) VALUES ({}) RETURNING id").format(
+        sql.SQL(", ").join(map(sql.Identifier, ("tenants", *values))),
+        sql.SQL(", ").join(map(sql.Placeholder, ("tenants", *values))),
+    )
+    row = connection.execute(insert, {"tenants": hashes, **values}).fetchone()
+    assert row is not None
+    with pool.as_service(connection):
+        connection.execute(COMPLETE_GRANTS)
+    return locked(connection, row[0])
 
 
 def check_request(
@@ -130,6 +143,8 @@ def approve(pool: BenchmarkPool, grant_id: int, *, by: str, now: datetime) -> Gr
         connection.execute(
             "UPDATE access_grants SET approved_at = %s, approved_by = %s WHERE id = %s", (now, by, grant_id)
         )
+        with pool.as_service(connection):
+            connection.execute(COMPLETE_GRANTS)  # it may have been asked for in SQL, by hashes of one salt
         approved = locked(connection, grant_id)
     sync(pool, approved.principal, now=now)
     return approved
@@ -241,5 +256,5 @@ def locked(connection: Connection[Any], grant_id: int) -> Grant:
 def grant_from(row: Sequence[Any]) -> Grant:
     """A row of ``COLUMNS``."""
     values = dict(zip(Grant.__struct_fields__, row, strict=True))
-    tenants = values.pop("tenants")
-    return Grant(tenants=None if tenants is None else tuple(tenants), **values)
+    tenants, aliases = values.pop("tenants"), values.pop("aliases")
+    return Grant(tenants=None if tenants is None else tuple(tenants), aliases=tuple(aliases or ()), **values)

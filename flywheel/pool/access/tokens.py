@@ -14,9 +14,9 @@ from flywheel.pool.access.decisions import Grant, standing
 from flywheel.pool.access.grants import grant_of, grants_in_force
 from flywheel.pool.access.principals import service_of
 from flywheel.pool.access.roles import ensure_role, rights_needed, sync_role
-from flywheel.pool.anonymization.tenants import salt_of
+from flywheel.pool.anonymization.tenants import Salt, salt_id, salts_of
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.settings import Settings
+from flywheel.pool.tenant_salts import hashing
 
 TOKEN = re.compile(r"fwt_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 PURPOSE = b"access-tokens"
@@ -54,14 +54,14 @@ def issue_token(pool: BenchmarkPool, grant_id: int, *, by: str, now: datetime) -
     token = f"fwt_{token_id}_{secrets.token_urlsafe(32)}"
     longest = now + timedelta(days=pool.settings.access.token_days)
     expires_at = min(longest, grant.expires_at or longest)
-    digest = token_digest(token, settings=pool.settings)
     with rights_needed(grant.principal), service_of(pool).exclusive("access") as connection:
         ensure_role(connection, grant.principal)
         sync_role(connection, grant.principal, grants_in_force(connection, grant.principal, now=now))
+        salt = hashing(service_of(pool), connection).present
         connection.execute(
-            "INSERT INTO access_tokens (id, grant_id, digest, issued_at, issued_by, expires_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s)",
-            (token_id, grant_id, digest, now, by, expires_at),
+            "INSERT INTO access_tokens (id, grant_id, digest, salt, issued_at, issued_by, expires_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+            (token_id, grant_id, token_digest(token, salt=salt), salt_id(salt), now, by, expires_at),
         )
     return Token(id=token_id, token=token, grant_id=grant_id, principal=grant.principal, expires_at=expires_at)
 
@@ -85,8 +85,9 @@ def revoke_token(pool: BenchmarkPool, token_id: str, *, by: str, now: datetime) 
 def authenticate(pool: BenchmarkPool, token: str, *, now: datetime) -> Grant | Refusal:
     """The grant that a token is for, where both are good.
 
-    What is refused to a token that was issued is in the audit; guesses at tokens that never were are not, since anybody
-    could fill it with them.
+    One that was issued under the former salt is good while the salt is rotated, and from its first use on under the
+    present one. What is refused to a token that was issued is in the audit; guesses at tokens that never were are not,
+    since anybody could fill it with them.
 
     Raises:
         PoolError: the secret cannot be used.
@@ -96,15 +97,23 @@ def authenticate(pool: BenchmarkPool, token: str, *, now: datetime) -> Grant | R
     if shaped is None:
         return Refusal(reason=UNKNOWN)
     token_id = shaped[1]
-    offered = token_digest(token, settings=pool.settings)
+    salts = salts_of(pool.settings)
     with service_of(pool).transaction() as connection:
         row = connection.execute(
-            "SELECT grant_id, digest, expires_at, revoked_at FROM access_tokens WHERE id = %s", (token_id,)
+            "SELECT grant_id, digest, expires_at, revoked_at, salt FROM access_tokens WHERE id = %s", (token_id,)
         ).fetchone()
-    stored = bytes(row[1]) if row else bytes(len(offered))
-    right = hmac.compare_digest(offered, stored)
-    if row is None:
-        return Refusal(reason=UNKNOWN)
+        present = token_digest(token, salt=salts.present)
+        stored = bytes(row[1]) if row else bytes(len(present))
+        right = hmac.compare_digest(present, stored)
+        if salts.former is not None:
+            right |= hmac.compare_digest(token_digest(token, salt=salts.former), stored)
+        if row is None:
+            return Refusal(reason=UNKNOWN)
+        if right and row[4] != salt_id(salts.present):
+            connection.execute(
+                "UPDATE access_tokens SET digest = %s, salt = %s WHERE id = %s AND digest = %s",
+                (present, salt_id(salts.present), token_id, stored),
+            )
     grant = grant_of(service_of(pool), row[0])
     reason = why_not_let_in(grant, right=right, expires_at=row[2], revoked_at=row[3], now=now)
     if not reason:
@@ -127,7 +136,7 @@ def why_not_let_in(
     return "" if state == "in force" else f"grant {grant.id} is {state}"
 
 
-def token_digest(token: str, *, settings: Settings) -> bytes:
+def token_digest(token: str, *, salt: Salt) -> bytes:
     """32 bytes: blake2b of the whole token, keyed for this purpose alone."""
-    key = blake2b(salt_of(settings), digest_size=32, person=PURPOSE).digest()
+    key = blake2b(salt, digest_size=32, person=PURPOSE).digest()
     return blake2b(token.encode(), key=key, digest_size=32).digest()

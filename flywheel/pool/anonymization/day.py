@@ -11,14 +11,15 @@ from psycopg import Connection
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.points import AnonymizationJob, Anonymized, anonymize_points
 from flywheel.pool.anonymization.second_detector import Sample, second_look
-from flywheel.pool.anonymization.tenants import salt_of
 from flywheel.pool.anonymization.violations import EXAMPLES, Suspicions, suspicions_of
 from flywheel.pool.digests import Digest
 from flywheel.pool.files import LakeFile
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.rows import arrow_schema
+from flywheel.pool.rows import REPLACED, arrow_schema, read_batches
 from flywheel.pool.schemas import ANONYMIZED, POINT_COLUMNS, VALIDATED
+from flywheel.pool.tenant_salts import hashing, remember_tenants
 from flywheel.pool.workers import mapped
+from flywheel.records import decode_point
 
 ROWS_FOR_PROCESSES = 4_000  # fewer are done before a process has started
 
@@ -64,17 +65,22 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
     """Read the day's validated points, replace what SPEC section 4 names, and write them as the anonymized ones.
 
     Raises:
-        PoolError: the lake or the tenant salt cannot be used, or the lake does not hold what was validated.
+        PoolError: the lake or the tenant salt cannot be used, the salt is not the pool's, or the lake does not hold
+            what was validated.
         DatabaseError: PostgreSQL cannot be used.
     """
-    salt = salt_of(pool.settings)
     policies = pool.settings.anonymization.policies
     account = Account()
     with pool.exclusive(f"anonymization:{day}") as connection:
         known = connection.execute("SELECT validated_revision, points FROM days WHERE day = %s", (day,)).fetchone()
         processes = processes_for(pool, points=known[1] if known else 0)
+        salts = hashing(pool, connection)
+        if salts.former is not None:
+            remember_tenants(connection, tenants_of(pool, day), salts)
         contents = pool.lake.contents(VALIDATED, str(day))
-        jobs = (AnonymizationJob(day=day, content=content, salt=salt, policies=policies) for content in contents)
+        jobs = (
+            AnonymizationJob(day=day, content=content, salt=salts.present, policies=policies) for content in contents
+        )
         parts = mapped(anonymize_points, jobs, processes=processes)
         files = account.passing(parts, day=day, expected=expected_points(connection, day))
         pool.replace_files(ANONYMIZED, day, files, schema=arrow_schema(POINT_COLUMNS))
@@ -90,8 +96,19 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
         points_changed=account.changed,
         replaced=dict(account.replaced),
         digest=account.digest.hexdigest(),
-        policies=policies.digest(salt=salt),
+        policies=policies.digest(salt=salts.present),
     )
+
+
+def tenants_of(pool: BenchmarkPool, day: date) -> frozenset[str]:
+    """The names of the tenants of a day's validated points."""
+    names: set[str] = set()
+    for batch in read_batches(pool, VALIDATED, day, columns=("tenant_id", "payload")):
+        named = batch.column("tenant_id").to_pylist()
+        names.update(name for name in named if REPLACED not in name)
+        rare = [row for row, name in enumerate(named) if REPLACED in name]  # columns cannot hold every name as it is
+        names.update(decode_point(batch.column("payload")[row].as_py()).tenant_id for row in rare)
+    return frozenset(names)
 
 
 class Account:

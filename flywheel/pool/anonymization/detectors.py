@@ -62,7 +62,7 @@ class Detector:
 
     def _found_at(self, text: str, data: bytes, first: int, last: int, *, start: int) -> Span | None:
         """What the first form says that matches at this byte and whose check does not refuse it."""
-        # None where a form matches only with what stands before it, as a word's end: then every form is asked in its place
+        # None where a form takes what stands before it, as the end of a word: then each is asked in its place
         numbers = self._which.Match(data[first : max(last, first + LONGEST)]) or range(len(self.forms))
         for number in sorted(numbers):
             match = self._each[number].match(data, first)

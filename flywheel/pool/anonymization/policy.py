@@ -32,7 +32,7 @@ class AnonymizationPolicy(Declared):
     )
     add_noise_to_rewards: bool = Field(False, description="rewards that leave the tenant get Laplace noise on export")
     noise_magnitude: float = Field(
-        0.1, gt=0, description="scale b of that noise, in rewards of 0-1; of one value epsilon is sensitivity / b"
+        0.5, gt=0, description="scale b of that noise, in rewards of 0-1; of one value epsilon is sensitivity / b"
     )
     tenant_names: tuple[str, ...] = Field((), description="what the tenant is called in texts besides its id")
 

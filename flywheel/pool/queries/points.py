@@ -20,6 +20,7 @@ from flywheel.pool.queries.ordered import ordered_day
 from flywheel.pool.queries.plan import Coverage, Plan, planned, snapshot
 from flywheel.pool.rows import arrow_schema
 from flywheel.pool.schemas import POINT_COLUMNS
+from flywheel.pool.tenant_salts import of_same_tenants
 from flywheel.records import DataPoint, decode_point
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class Points:
         query = self._query if columns is None else msgspec.structs.replace(self._query, columns=tuple(columns))
         with ExitStack() as held:
             connection = held.enter_context(snapshot(self._pool))
-            plan = planned(self._pool, connection, query.where)
+            where = of_same_tenants(self._pool, connection, query.where)
+            query = msgspec.structs.replace(query, where=where)
+            plan = planned(self._pool, connection, where)
             schema = arrow_schema({name: POINT_COLUMNS[name] for name in query.columns})
             schema = schema.with_metadata({COVERAGE_KEY: msgspec.json.encode(plan.coverage)})
             source = Source(self._pool, connection, plan, query, schema)

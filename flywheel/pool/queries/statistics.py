@@ -19,6 +19,7 @@ from flywheel.pool.queries.conditions import checked
 from flywheel.pool.queries.plan import DayRange, last_day, planned, ranges, snapshot
 from flywheel.pool.queries.sums import By, Span, Sums, add, aggregate_sums, point_sums, statistics_sums
 from flywheel.pool.statistics import Tally
+from flywheel.pool.tenant_salts import of_same_tenants
 from flywheel.records import utc_day
 
 EVERYTHING = PointFilter()
@@ -186,7 +187,7 @@ def counted(
 ) -> tuple[Sums, StatisticsCoverage]:
     """Sums by a property, and what they cover."""
     if where.tenants or judges_points(where):
-        return counted_by_points(pool, connection, where, by=by)
+        return counted_by_points(pool, connection, of_same_tenants(pool, connection, where), by=by)
     hours = structs.replace(where, since=next_hour(where.since), until=next_hour(where.until))
     return counted_by_statistics(pool, connection, hours, by=by)
 

@@ -11,6 +11,7 @@ from flywheel.collection.segments import Frame, read_segment
 from flywheel.errors import PoolError, ServiceAnswerError
 from flywheel.pool import tenant_lines
 from flywheel.pool.anonymization.day import anonymize_day
+from flywheel.pool.anonymization.tenants import salt_file
 from flywheel.pool.batches import batch_members, export_batch, list_batches, make_batch
 from flywheel.pool.erasure import TouchedModel, erase_tenant, find_tenant
 from flywheel.pool.export_choice import criteria_for
@@ -228,7 +229,9 @@ def test_points_under_another_salt_are_removed_by_their_ids_and_counted(filled: 
     from pydantic import SecretStr
 
     changed = filled.settings.model_copy(update={"tenant_salt": SecretStr("another")})
+    lost = salt_file(filled.settings).rename(filled.settings.home.parent / "lost")
     report = erase_tenant(BenchmarkPool(filled.engine, filled.lake, changed), ERASED, now=LATER)
+    lost.rename(salt_file(filled.settings))
     assert report.other_salt == 12
     assert report.batches == ("b1",)
     left = {place for place in places(filled) if not place.startswith("hash in lake/aggregates")}

@@ -1,0 +1,112 @@
+"""``flywheel keys``: the secret that tenants are hashed with, and its rotation."""
+
+import getpass
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from flywheel.cli.output import print_json, print_mapping
+
+if TYPE_CHECKING:
+    from flywheel.pool.salt_rotation import SaltStatus
+    from flywheel.settings import Settings
+
+
+@click.group()
+def keys() -> None:
+    """The salt of the tenant hash: which one is in use, and its rotation. Ids stand for salts and tell nothing of them.
+
+    \b
+    Examples:
+      flywheel keys status
+      flywheel keys rotate-salt
+    """
+
+
+@keys.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def status(load: "Callable[[], Settings]", *, as_json: bool) -> None:
+    """Say which salt is in use and what still carries hashes of another; reads the lake for it.
+
+    \b
+    Examples:
+      flywheel keys status
+      flywheel keys status --json
+    """
+    from datetime import UTC, datetime
+
+    from flywheel.cli.connection import pool_of
+    from flywheel.pool.salt_rotation import salt_status
+
+    with pool_of(load()) as pool:
+        show(salt_status(pool, now=datetime.now(UTC)), as_json=as_json)
+
+
+@keys.command("rotate-salt")
+@click.option("--finish", is_flag=True, help="Forget the former salt, if nothing carries it any more.")
+@click.option("--force", is_flag=True, help="With --finish: also if something does. No name will find that any more.")
+@click.option("--tenant", "tenants", multiple=True, help="A tenant that grants or batches are for and no log names.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def rotate(
+    load: "Callable[[], Settings]", *, finish: bool, force: bool, tenants: tuple[str, ...], as_json: bool
+) -> None:
+    """Make a new salt and let everything come under it; run again, go on with what is under way.
+
+    Points of the former salt stay one tenant with those of the new one. Their days run again by themselves; once
+    `flywheel keys status` counts nothing, --finish forgets the former salt. Where the environment gives the salt, the
+    command says which variables to set, and checks them.
+
+    \b
+    Examples:
+      flywheel keys rotate-salt
+      flywheel keys status
+      flywheel keys rotate-salt --finish
+    """
+    from datetime import UTC, datetime
+
+    from flywheel.cli.connection import pool_of
+    from flywheel.pool.salt_rotation import finish_rotation, rotate_salt, salt_status
+
+    if force and not finish:
+        raise click.UsageError("--force goes with --finish")
+    by, now = getpass.getuser(), datetime.now(UTC)
+    with pool_of(load()) as pool:
+        if not finish:
+            show(rotate_salt(pool, now=now, by=by, names=tenants), as_json=as_json)
+            return
+        left = finish_rotation(pool, now=now, by=by, force=force, names=tenants)
+        found = salt_status(pool, now=now)
+        configured = bool(pool.settings.tenant_salt_previous.get_secret_value())
+    if as_json:
+        print_json(found)
+        return
+    click.echo(f"the former salt is forgotten; what still carries it: {left}")
+    if configured:
+        click.echo("unset FLYWHEEL_TENANT_SALT_PREVIOUS for all services and start them again")
+
+
+def show(found: "SaltStatus", *, as_json: bool) -> None:
+    """The state of the salts for people, or as JSON."""
+    if as_json:
+        print_json(found)
+        return
+    carrying = found.carrying
+    print_mapping(
+        {
+            "present salt": f"{found.present} ({found.present_from})",
+            "in use since": f"{found.began_at:%Y-%m-%d %H:%M} UTC" if found.began_at else "not used yet",
+            "rotated away": found.former or "none",
+            "days under another salt": len(carrying.days),
+            **{f"rows of {table}": rows for table, rows in carrying.rows.items()},
+            "batches": ", ".join(carrying.batches) or 0,
+            "grants": ", ".join(map(str, carrying.grants)) or 0,
+            "tokens not used since": ", ".join(carrying.tokens) or 0,
+            "unfinished erasures": carrying.erasures,
+        }
+    )
+    if found.former is not None:
+        ready = "nothing carries the former salt: `flywheel keys rotate-salt --finish` forgets it"
+        click.echo(f"\n{ready if carrying.nothing else 'the former salt is needed: both are valid until then'}")
