@@ -235,7 +235,9 @@ def owned_lines(content: bytes, owners: bytes, *, folder: Path) -> Iterator[RawL
     Raises:
         PoolError: of a task that the ledger knows there is no line, or a segment cannot be read.
     """
-    known = {(owner.task_key, owner.tenant_key): owner.owner_key for owner in decode_owners(owners)}
+    known: dict[tuple[bytes | None, bytes], bytes | None] = {
+        (owner.task_key, owner.tenant_key): owner.owner_key for owner in decode_owners(owners)
+    }
     seen: set[tuple[bytes | None, bytes]] = set()
     for chunk in chunks_in(content):
         lines = [line for line in chunk.lines if line.task_key is None or (line.task_key, line.tenant_key) in known]
