@@ -42,7 +42,7 @@ from flywheel.records import (
 Part = TypeVar("Part", bound=Struct)
 
 SIZE = Layout(">Q")
-KINDS = {"routing": RoutingDecision, "execution": Execution, "evaluation": Evaluation}
+KINDS: dict[str, type[Struct]] = {"routing": RoutingDecision, "execution": Execution, "evaluation": Evaluation}
 
 
 class Line(Struct, frozen=True, kw_only=True):

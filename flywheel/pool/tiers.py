@@ -18,11 +18,11 @@ from psycopg import Connection
 
 from flywheel.errors import PoolError
 from flywheel.pool.digests import Digest
-from flywheel.pool.files import LakeFile, read_file, rows_in
+from flywheel.pool.files import LakeFile, rows_in
 from flywheel.pool.hot_store import digest_of_day, replace_day
 from flywheel.pool.intake import points_removed
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.rows import Row, arrow_schema, points_in, read_batches, read_rows
+from flywheel.pool.rows import Row, arrow_schema, columns_in, points_in, read_batches, read_rows
 from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, WARM
 from flywheel.pool.statistics import Tally
 from flywheel.pool.workers import ahead
@@ -106,7 +106,7 @@ def place_warm(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
         pool.replace_files(WARM, day, copies_of(files, copied), schema=arrow_schema(POINT_COLUMNS))
         return stored_copies(pool, day, copied)
 
-    read = partial(read_file, columns=("payload",))
+    read = partial(columns_in, columns=("payload",))
     return place(pool, "warm", day, max_days=pool.settings.warm_days, now=now, read=read, write=write)
 
 
@@ -125,7 +125,7 @@ def aggregate_cold(pool: BenchmarkPool, day: date, *, now: datetime) -> TierRepo
         tasks = [row["tasks"] for row in read_rows(pool, COLD, day, columns=("tasks",))]
         return Stored(rows=len(tasks), points=sum(tasks))
 
-    read = partial(read_file, columns=(*TALLIED_COLUMNS, "payload"))
+    read = partial(columns_in, columns=(*TALLIED_COLUMNS, "payload"))
     return place(pool, "cold", day, max_days=pool.settings.cold_days, now=now, read=read, write=write)
 
 
