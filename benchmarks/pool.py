@@ -23,7 +23,7 @@ from flywheel import records
 from flywheel.collection.collector import Collector
 from flywheel.database import connect
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
-from flywheel.pool.indexing import SegmentLines
+from flywheel.pool.indexing import SegmentFrames
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.statistics import refresh_statistics
@@ -136,7 +136,7 @@ def ours(pool: BenchmarkPool) -> dict[str, float]:
 def lines_of(settings: Settings) -> Iterator[bytes]:
     """The lines of all segments."""
     for path in sorted(settings.segments_dir.glob("*.segment")):
-        yield from SegmentLines(path)
+        yield from (frame.payload for frame in SegmentFrames(path))
 
 
 def floor(settings: Settings, target: Path) -> None:

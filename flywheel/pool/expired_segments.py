@@ -64,6 +64,7 @@ def remove_segments(pool: BenchmarkPool, day: date, now: datetime) -> None:
     """Remove the expired segments that were written on a day, from disk and from the ledger."""
     last_kept = utc_day(now) - timedelta(days=pool.settings.cold_days)
     with pool.exclusive("intake") as connection:
+        pool.change_segments(connection)
         for segment in find_expired_segments(connection, last_kept=last_kept):
             if segment.written_day == day:
                 remove_closed_segment(pool.settings.segments_dir / segment.name)

@@ -71,8 +71,21 @@ def read_file(content: bytes, *, columns: Sequence[str] | None = None) -> "pa.Re
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pq.read_table(pa.BufferReader(content), columns=columns, use_threads=False)
+    chosen = None if columns is None else list(columns)
+    table = pq.read_table(pa.BufferReader(content), columns=chosen, use_threads=False)
     batches = table.combine_chunks().to_batches()
     if len(batches) > 1:
         raise PoolError(f"a file of the lake holds {len(table):,} rows of {len(content):,} bytes, too large to be read")
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def rows_in(content: bytes) -> int:
+    """How many rows a file holds, by its footer.
+
+    Raises:
+        pyarrow.ArrowException: it is no Parquet file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(pa.BufferReader(content)).num_rows)

@@ -1,6 +1,7 @@
 """The little that must be read of a line to know to which task, tenant and day it belongs."""
 
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from hashlib import blake2b
 
 import msgspec
@@ -11,7 +12,9 @@ from flywheel.records import Identifier, Timestamp
 NO_TENANT = b""
 FIRST_DAY = date(2023, 1, 1)
 """The pool's first partition; what claims to be older is taken for a wrong clock."""
+FIRST_MOMENT = datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day, tzinfo=UTC)
 CLOCK_SKEW = timedelta(days=1)
+KEYS_KEPT = 10_000  # the lines of a task lie close to each other, and tenants are few
 
 
 class Header(Struct, rename="camel", frozen=True, kw_only=True):
@@ -49,12 +52,12 @@ def read_header(line: bytes, *, written_at: datetime) -> Header | None:
     """
     try:
         header = decode_header(line)
-        moment = header.timestamp.astimezone(UTC)
-    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return header if moment.date() >= FIRST_DAY and moment <= written_at + CLOCK_SKEW else None
+    return header if FIRST_MOMENT <= header.timestamp <= written_at + CLOCK_SKEW else None
 
 
+@lru_cache(maxsize=KEYS_KEPT)
 def key_of(name: str) -> bytes:
     """A fixed-size key for an identifier of any length."""
     return blake2b(name.encode(), digest_size=16).digest()

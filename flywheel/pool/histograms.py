@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from math import ceil, log
 
 GROWTH = 1.05
+LOG_GROWTH = log(GROWTH)
 BELOW_ONE = "0"
 
 Histogram = Mapping[str, int]  # bucket number as JSON's keys are: text
@@ -16,7 +17,7 @@ Histogram = Mapping[str, int]  # bucket number as JSON's keys are: text
 
 def bucket_of(value: float) -> str:
     """The bucket of a value ≥ 0; all values up to 1 share one."""
-    return BELOW_ONE if value <= 1 else str(ceil(log(value) / log(GROWTH)))
+    return BELOW_ONE if value <= 1 else str(ceil(log(value) / LOG_GROWTH))
 
 
 def histogram(values: Iterable[float]) -> dict[str, int]:

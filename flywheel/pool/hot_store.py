@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import Connection, sql
 
+from flywheel.pool.binary_copy import HEADER, TRAILER, binary_rows
 from flywheel.pool.digests import Digest
 from flywheel.pool.pool import lock_key
 from flywheel.pool.schemas import POINT_COLUMNS
@@ -13,7 +14,9 @@ from flywheel.pool.schemas import POINT_COLUMNS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COLUMNS = sql.SQL(", ").join(map(sql.Identifier, POINT_COLUMNS))
+COPY_POINTS = sql.SQL("COPY hot_points ({}) FROM STDIN (FORMAT binary)").format(
+    sql.SQL(", ").join(map(sql.Identifier, POINT_COLUMNS))
+)
 WRITERS = lock_key("hot writers")
 
 
@@ -26,31 +29,12 @@ def replace_day(connection: Connection[Any], day: date, batches: "Iterable[pa.Re
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (WRITERS,))
     connection.execute("DELETE FROM hot_points WHERE day = %s", (day,))
     for batch in batches:
-        connection.execute("DELETE FROM hot_points WHERE id = ANY(%s)", (batch.column("id").to_pylist(),))
-        with connection.cursor().copy(sql.SQL("COPY hot_points ({}) FROM STDIN (FORMAT csv)").format(COLUMNS)) as copy:
-            copy.write(as_csv(batch))
-
-
-def as_csv(batch: "pa.RecordBatch") -> memoryview:
-    """The rows as PostgreSQL reads them: null is an empty field, an empty text a quoted one, a list an array."""
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-
-    columns = [
-        array_literals(batch.column(name)) if kind.startswith("list") else batch.column(name)
-        for name, (kind, _) in POINT_COLUMNS.items()
-    ]
-    sink = pa.BufferOutputStream()
-    options = pa_csv.WriteOptions(include_header=False, quoting_style="needed")
-    pa_csv.write_csv(pa.record_batch(columns, names=list(POINT_COLUMNS)), sink, options)
-    return memoryview(sink.getvalue())
-
-
-def array_literals(column: "pa.ListArray") -> "pa.StringArray":
-    """Lists of names as array literals of PostgreSQL."""
-    import pyarrow as pa
-
-    return pa.array(["{" + ",".join(names) + "}" for names in column.to_pylist()], pa.string())
+        ids = ",".join(batch.column("id").to_pylist())  # digests: there is no comma in them
+        connection.execute("DELETE FROM hot_points WHERE id = ANY(string_to_array(%s, ','))", (ids,))
+        with connection.cursor().copy(COPY_POINTS) as copy:
+            copy.write(HEADER)
+            copy.write(binary_rows(batch.select(list(POINT_COLUMNS))))
+            copy.write(TRAILER)
 
 
 def digest_of_day(connection: Connection[Any], day: date) -> Digest:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flywheel.collection.segments import Damage, read_segment
+from flywheel.collection.segments import Damage, Frame, read_segment
 from flywheel.errors import NotASegmentError
 from flywheel.pool.headers import read_header
 
@@ -34,8 +34,11 @@ class SegmentIndex(Struct):
         if header is None:
             self.stray_lines += 1
             return
-        routed = header.log_name == "routing"
-        seen = self.tasks.setdefault((header.task_key, header.tenant_key), Seen(header.timestamp, routed))
+        key, routed = (header.task_key, header.tenant_key), header.log == "routing"
+        seen = self.tasks.get(key)
+        if seen is None:
+            self.tasks[key] = Seen(header.timestamp, routed)
+            return
         seen.first_at = min(seen.first_at, header.timestamp)
         seen.routed = seen.routed or routed
 
@@ -57,20 +60,20 @@ class IndexedSegment(Struct, frozen=True, kw_only=True):
     torn: int
 
 
-class SegmentLines:
-    """The whole lines of a segment. After iterating, ``torn`` counts the frames that could not be read."""
+class SegmentFrames:
+    """The whole frames of a segment. After iterating, ``torn`` counts those that could not be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.torn = 0
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[Frame]:
         self.torn = 0
         for frame in read_segment(self.path):
             if isinstance(frame, Damage):
                 self.torn += 1
             else:
-                yield frame.payload
+                yield frame
 
 
 def read_index(path: Path) -> IndexedSegment:
@@ -80,9 +83,9 @@ def read_index(path: Path) -> IndexedSegment:
         SegmentError: it cannot be read.
     """
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    lines = SegmentLines(path)
+    frames = SegmentFrames(path)
     try:
-        index = index_lines(iter(lines), written_at=written_at)
+        index = index_lines((frame.payload for frame in frames), written_at=written_at)
     except NotASegmentError:  # its first bytes are not a segment's: nothing in it can be read, and the others can
-        index, lines.torn = SegmentIndex(), 1
-    return IndexedSegment(name=path.name, written_at=written_at, index=index, torn=lines.torn)
+        index, frames.torn = SegmentIndex(), 1
+    return IndexedSegment(name=path.name, written_at=written_at, index=index, torn=frames.torn)

@@ -10,8 +10,9 @@ What is decided here, and where lines go:
 - A log that several tenants could own is quarantined as ``ambiguous``.
 """
 
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cache, partial
 from hashlib import blake2b
 from operator import attrgetter
 from struct import Struct as Layout
@@ -41,7 +42,7 @@ from flywheel.records import (
 Part = TypeVar("Part", bound=Struct)
 
 SIZE = Layout(">Q")
-KINDS = {"routing": RoutingDecision, "execution": Execution, "evaluation": Evaluation}
+KINDS: dict[str, type[Struct]] = {"routing": RoutingDecision, "execution": Execution, "evaluation": Evaluation}
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -94,14 +95,15 @@ def join(raw_lines: Iterable[RawLine]) -> Joined:
         reason = "several tenants have a routing decision for this task, and the log names none"
         rejections += [Rejection(raw=line.raw, gates=("ambiguous",), reasons=(reason,)) for line in ambiguous]
         readable = [line for line in readable if line.raw.owner_key is not None]
-    chosen, superseded = choose(readable)
+    kinds = by_kind(readable)
+    feedback = sorted(kinds.pop(Feedback, ()), key=lambda line: (line.log.timestamp, line.content))
+    chosen, superseded = choose(kinds)
     rejections += superseded
-    missing = [kind for kind in KINDS if kind not in chosen]
-    if not missing:
-        triple = triple_of(chosen, feedback_of(readable))
+    if len(chosen) == len(KINDS):
+        triple = triple_of(chosen, feedback)
         return Joined(triple=triple, duplicates=duplicates, rejections=tuple(rejections))
-    kept = [*chosen.values(), *feedback_of(readable)]
-    came = {bad.raw.log: bad.reason for bad in unreadable if bad.raw.log in missing}
+    kept = [*chosen.values(), *feedback]
+    came = {bad.raw.log: bad.reason for bad in unreadable if bad.raw.log in KINDS and bad.raw.log not in chosen}
     if came:
         reasons = tuple(f"its {kind} log cannot be used: {reason}" for kind, reason in sorted(came.items()))
         rejections += [Rejection(raw=line.raw, gates=("incomplete",), reasons=reasons) for line in kept]
@@ -125,28 +127,34 @@ def read_lines(raw_lines: Iterable[RawLine]) -> tuple[list[Line], list[Unreadabl
     return list(readable.values()), list(unreadable.values()), count - len(readable) - len(unreadable)
 
 
-def choose(lines: Sequence[Line]) -> tuple[dict[str, Line], list[Rejection]]:
+def by_kind(lines: Iterable[Line]) -> dict[type[Struct], list[Line]]:
+    """The lines of each kind of log that there is, in their order."""
+    kinds: dict[type[Struct], list[Line]] = {}
+    for line in lines:
+        kinds.setdefault(type(line.log), []).append(line)
+    return kinds
+
+
+def choose(kinds: Mapping[type[Struct], list[Line]]) -> tuple[dict[str, Line], list[Rejection]]:
     """The line that is joined of each kind, and the earlier ones of that kind."""
     chosen: dict[str, Line] = {}
     superseded: list[Rejection] = []
     for kind, struct in KINDS.items():
-        agent = chosen["routing"].log.selected_agent_id if "routing" in chosen else None  # type: ignore[union-attr]
-        candidates = [line for line in lines if isinstance(line.log, struct)]
+        candidates = kinds.get(struct)
+        if candidates is None:
+            continue
         if len(candidates) > 1:
-            candidates.sort(
-                key=lambda line: (getattr(line.log, "agent_id", agent) == agent, line.log.timestamp, line.content)
-            )
-        if candidates:
-            chosen[kind] = candidates.pop()
+            agent = chosen["routing"].log.selected_agent_id if "routing" in chosen else None  # type: ignore[union-attr]
+            candidates = sorted(candidates, key=partial(precedence, agent))
+        *earlier, chosen[kind] = candidates
         reason = f"another {kind} log of this task took its place: of the chosen agent, or later"
-        superseded += [Rejection(raw=line.raw, gates=("superseded",), reasons=(reason,)) for line in candidates]
+        superseded += [Rejection(raw=line.raw, gates=("superseded",), reasons=(reason,)) for line in earlier]
     return chosen, superseded
 
 
-def feedback_of(lines: Iterable[Line]) -> list[Line]:
-    """The feedback among the lines, by time."""
-    feedback = [line for line in lines if isinstance(line.log, Feedback)]
-    return sorted(feedback, key=lambda line: (line.log.timestamp, line.content))
+def precedence(agent: str | None, line: Line) -> tuple[bool, datetime, bytes]:
+    """What is compared between lines of one kind: the chosen agent's go first, then the latest."""
+    return getattr(line.log, "agent_id", agent) == agent, line.log.timestamp, line.content
 
 
 def triple_of(chosen: dict[str, Line], feedback: Sequence[Line]) -> Triple:
@@ -192,7 +200,7 @@ def point_of(
 def point_id(triple: Triple) -> str:
     """Digest of tenant, task, agent and content of the three logs; feedback that comes later changes nothing."""
     names = (triple.routing.tenant_id, triple.routing.task_id, triple.routing.selected_agent_id)
-    parts = [*(name.encode() for name in names), *(line.content for line in triple.lines[:3])]
+    parts = [*map(str.encode, names), *(line.content for line in triple.lines[:3])]
     return blake2b(
         b"".join([piece for part in parts for piece in (SIZE.pack(len(part)), part)]), digest_size=16
     ).hexdigest()

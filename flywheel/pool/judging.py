@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from hashlib import blake2b
 from operator import itemgetter
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -87,9 +88,13 @@ class Judge(Struct, frozen=True, kw_only=True):
 
 
 class PartJob(Struct, frozen=True, kw_only=True):
-    """A part of a day: its lines and their owners, both encoded, and what they are judged with."""
+    """A part of a day: where its lines lie and their owners, both encoded, and what they are judged with.
+
+    ``segments_dir`` holds the segments that the chunks name.
+    """
 
     judge: Judge
+    segments_dir: Path
     chunks: bytes
     owners: bytes
 
@@ -109,7 +114,7 @@ def judge_part(job: PartJob) -> JudgedPart:
     rejections: list[Rejection] = []
     rows = [
         row
-        for joined in joined_tasks(owned_lines(job.chunks, job.owners), ledger)
+        for joined in joined_tasks(owned_lines(job.chunks, job.owners, folder=job.segments_dir), ledger)
         if (row := row_of_task(joined, job.judge, ledger, rejections)) is not None
     ]
     rows.sort(key=itemgetter("task_type", "timestamp", "id"))

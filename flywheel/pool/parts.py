@@ -1,12 +1,14 @@
-"""A day's lines sorted by time into parts that fit into memory: every segment is read once, on any number of cores.
+"""A day's lines sorted by time into parts that fit into memory, on any number of cores.
 
-A part is a slice of the day by when its tasks began, and holds whole tasks.
+A part is a slice of the day by when its tasks began, and holds whole tasks. Only where the lines lie is sorted: who
+works on a part reads them from their segments, which nobody may replace meanwhile (``BenchmarkPool.keep_segments``).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from os import pread
 from pathlib import Path
 from struct import Struct as Layout
 from tempfile import SpooledTemporaryFile
@@ -16,9 +18,10 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
+from flywheel.collection.segments import HEADER as FRAME_HEADER
 from flywheel.errors import PoolError
 from flywheel.pool.headers import read_header
-from flywheel.pool.indexing import SegmentLines
+from flywheel.pool.indexing import SegmentFrames
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,20 +29,30 @@ if TYPE_CHECKING:
 TASKS_A_PART = 4_096
 BYTES_A_PART = 32 << 20  # of lines; a process needs some ten times as much
 MAX_PARTS = 500  # each is an open file; a day of more than two million tasks has larger parts
-SIZES = Layout("<II")  # of a chunk as it is and as it was
+SIZE = Layout("<I")  # of a chunk
 BUFFER_BYTES = 1 << 20
 SPREAD = 0x9E3779B97F4A7C15  # odd: a task and a tenant whose keys are alike do not cancel each other
 
 
 class SegmentLine(Struct, frozen=True, array_like=True):
-    """One line of a segment. ``task_key`` is None for a stray line: one without a readable task or time."""
+    """Where one line of a segment lies: ``size`` bytes from ``offset`` on.
 
-    payload: bytes
-    segment: str
+    ``task_key`` is None for a stray line: one without a readable task or time.
+    """
+
+    offset: int
+    size: int
     log: str
     task_id: str | None
     task_key: bytes | None
     tenant_key: bytes
+
+
+class Chunk(Struct, frozen=True, array_like=True):
+    """The lines of one segment that are of one part, in their order."""
+
+    segment: str
+    lines: list[SegmentLine]
 
 
 class RawLine(Struct, frozen=True, kw_only=True):
@@ -76,8 +89,8 @@ class SegmentJob(Struct, frozen=True, kw_only=True):
     parts: "np.ndarray[Any, Any]"
 
 
-encode_lines = msgspec.msgpack.Encoder().encode
-decode_lines = msgspec.msgpack.Decoder(list[SegmentLine]).decode
+encode_chunk = msgspec.msgpack.Encoder().encode
+decode_chunk = msgspec.msgpack.Decoder(Chunk).decode
 encode_owners = msgspec.msgpack.Encoder().encode
 decode_owners = msgspec.msgpack.Decoder(list[Owner]).decode
 
@@ -93,17 +106,15 @@ def keys_of(keys: Iterable[tuple[bytes, bytes]]) -> "np.ndarray[Any, Any]":
 
 
 def sort_segment(job: SegmentJob) -> list[tuple[int, bytes]]:
-    """The same as ``lines_by_part``, each part's lines encoded as a chunk that ``lines_in`` reads."""
-    return [(part, encode_chunk(some)) for part, some in lines_by_part(job).items()]
+    """The same as ``lines_by_part``, each part's lines encoded as a chunk that ``chunks_in`` reads."""
+    name = job.path.name
+    return [(part, framed(Chunk(name, some))) for part, some in lines_by_part(job).items()]
 
 
-def encode_chunk(lines: list[SegmentLine]) -> bytes:
-    """Lines in a third of their room: between processes and on disk their bytes cost more than compressing them."""
-    import pyarrow as pa
-
-    encoded = encode_lines(lines)
-    compressed: bytes = pa.compress(encoded, codec="lz4", asbytes=True)
-    return SIZES.pack(len(compressed), len(encoded)) + compressed
+def framed(chunk: Chunk) -> bytes:
+    """A chunk that others may follow."""
+    encoded = encode_chunk(chunk)
+    return SIZE.pack(len(encoded)) + encoded
 
 
 def lines_by_part(job: SegmentJob) -> dict[int, list[SegmentLine]]:
@@ -115,14 +126,16 @@ def lines_by_part(job: SegmentJob) -> dict[int, list[SegmentLine]]:
     """
     lines: list[SegmentLine] = []
     sorted_lines: dict[int, list[SegmentLine]] = defaultdict(list)
-    segment = SegmentLines(job.path)
-    for payload in segment:
+    segment = SegmentFrames(job.path)
+    for frame in segment:
+        offset, payload = frame.offset + FRAME_HEADER.size, frame.payload
         header = read_header(payload, written_at=job.written_at)
         if header is not None:
             keys = (header.task_id, header.task_key, header.tenant_key)
-            lines.append(SegmentLine(payload, job.path.name, header.log_name, *keys))
+            lines.append(SegmentLine(offset, len(payload), header.log_name, *keys))
         elif job.holds_strays:
-            sorted_lines[crc32(payload) % job.count].append(SegmentLine(payload, job.path.name, "", None, None, b""))
+            part = crc32(payload) % job.count
+            sorted_lines[part].append(SegmentLine(offset, len(payload), "", None, None, b""))
     if segment.torn > job.torn:
         raise PoolError(
             f"segment {job.path} has {segment.torn:,} unreadable places, and had {job.torn:,} when it was taken in: "
@@ -151,7 +164,7 @@ def parts_of(lines: list[SegmentLine], job: SegmentJob) -> list[int]:
 def gathered(
     sorted_segments: Iterable[list[tuple[int, bytes]]], *, parts: int, folder: Path
 ) -> Iterator[Iterator[bytes]]:
-    """What ``sort_segment`` made of every segment, part by part: chunks that ``lines_in`` reads, in order of arrival.
+    """What ``sort_segment`` made of every segment, part by part: chunks that ``chunks_in`` reads, in order of arrival.
 
     Large parts wait in files without a name: nothing remains of them, also when the process is killed.
 
@@ -172,8 +185,8 @@ def gathered(
                     files[part].write(chunk)
             except OSError as error:
                 raise PoolError(
-                    f"the day's lines cannot wait in {folder}: {error}. They need as much room there as they have in "
-                    f"their segments; nothing was written, make room and run the day again"
+                    f"where the day's lines lie cannot wait in {folder}: {error}. It needs some 80 bytes a line there; "
+                    f"nothing was written, make room and run the day again"
                 ) from error
 
         def contents() -> Iterator[bytes]:
@@ -184,50 +197,63 @@ def gathered(
         yield contents()
 
 
-def lines_in(chunks: bytes) -> Iterator[SegmentLine]:
-    """The lines of a part."""
-    import pyarrow as pa
-
+def chunks_in(content: bytes) -> Iterator[Chunk]:
+    """The chunks of a part."""
     position = 0
-    while position < len(chunks):
-        size, encoded_size = SIZES.unpack_from(chunks, position)
-        position += SIZES.size
-        yield from decode_lines(
-            pa.decompress(memoryview(chunks)[position : position + size], encoded_size, codec="lz4")
-        )
+    while position < len(content):
+        (size,) = SIZE.unpack_from(content, position)
+        position += SIZE.size
+        yield decode_chunk(memoryview(content)[position : position + size])
         position += size
 
 
-def owned_lines(chunks: bytes, owners: bytes) -> Iterator[RawLine]:
-    """The lines of a part that are the day's for sure, each with its owner.
+def payloads_of(path: Path, lines: Iterable[SegmentLine]) -> Iterator[bytes]:
+    """What some lines of a segment say.
 
     Raises:
-        PoolError: of a task that the ledger knows there is no line.
+        PoolError: the segment is not what it was when its lines were sorted.
     """
-    known = {(owner.task_key, owner.tenant_key): owner.owner_key for owner in decode_owners(owners)}
-    seen: set[tuple[bytes, bytes]] = set()
-    for line in lines_in(chunks):
-        if line.task_key is None:
-            yield raw_line(line, owner_key=None)
-            continue
-        key = (line.task_key, line.tenant_key)
-        if key in known:
+    try:
+        with path.open("rb", buffering=0) as file:
+            for line in lines:
+                payload = pread(file.fileno(), line.size, line.offset)
+                if len(payload) != line.size:
+                    raise EOFError(f"it ends at {line.offset + len(payload):,}")
+                yield payload
+    except (OSError, EOFError) as error:
+        raise PoolError(f"segment {path} could be read a moment ago, and now cannot: {error}; run it again") from error
+
+
+def owned_lines(content: bytes, owners: bytes, *, folder: Path) -> Iterator[RawLine]:
+    """The lines of a part that are the day's for sure, each with its owner.
+
+    Args:
+        content: the part's chunks.
+        owners: the part's ``Owner``s, encoded.
+        folder: of the segments.
+
+    Raises:
+        PoolError: of a task that the ledger knows there is no line, or a segment cannot be read.
+    """
+    known: dict[tuple[bytes | None, bytes], bytes | None] = {
+        (owner.task_key, owner.tenant_key): owner.owner_key for owner in decode_owners(owners)
+    }
+    seen: set[tuple[bytes | None, bytes]] = set()
+    for chunk in chunks_in(content):
+        lines = [line for line in chunk.lines if line.task_key is None or (line.task_key, line.tenant_key) in known]
+        for line, payload in zip(lines, payloads_of(folder / chunk.segment, lines), strict=True):
+            key = (line.task_key, line.tenant_key)
             seen.add(key)
-            yield raw_line(line, owner_key=known[key])
-    if len(seen) < len(known):
+            yield RawLine(
+                payload=payload,
+                segment=chunk.segment,
+                log=line.log,
+                task_id=line.task_id,
+                task_key=line.task_key,
+                owner_key=known.get(key),
+            )
+    if missing := len(known.keys() - seen):
         raise PoolError(
-            f"of {len(known) - len(seen):,} of {len(known):,} tasks no line was found in the segments that the ledger "
+            f"of {missing:,} of {len(known):,} tasks no line was found in the segments that the ledger "
             f"names; a segment was changed since it was taken in. Restore it from a backup"
         )
-
-
-def raw_line(line: SegmentLine, *, owner_key: bytes | None) -> RawLine:
-    """A segment's line as a day's."""
-    return RawLine(
-        payload=line.payload,
-        segment=line.segment,
-        log=line.log,
-        task_id=line.task_id,
-        task_key=line.task_key,
-        owner_key=owner_key,
-    )

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from flywheel.pool.queries.statistics import AgentAnswer, PoolStatistics, SystemAnswer
     from flywheel.pool.queries.sums import By
 
+SEGMENTS = "segments"  # the lock of those who read closed segments, and of those who replace them
+
 
 class BenchmarkPool(Struct, frozen=True):
     """What every function of the pool works on. Use it as a context manager, or close it."""
@@ -101,6 +103,14 @@ class BenchmarkPool(Struct, frozen=True):
     def share(connection: Connection[Any], name: str) -> None:
         """Keep those who are ``exclusive`` under this name out until the transaction ends; others may share."""
         connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (lock_key(name),))
+
+    def keep_segments(self, connection: Connection[Any]) -> None:
+        """Keep those out who remove or rewrite closed segments, until the transaction ends."""
+        self.share(connection, SEGMENTS)
+
+    def change_segments(self, connection: Connection[Any]) -> None:
+        """Wait for those who read closed segments, and keep others out until the transaction ends."""
+        self.take(connection, SEGMENTS)
 
     @contextmanager
     def as_service(self, connection: Connection[Any]) -> Iterator[None]:

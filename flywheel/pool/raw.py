@@ -20,6 +20,7 @@ from flywheel.pool.parts import (
     encode_owners,
     keys_of,
     lines_by_part,
+    payloads_of,
 )
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.workers import mapped
@@ -160,13 +161,15 @@ def collect_day(pool: BenchmarkPool, day: date) -> RawDay:
     Raises:
         PoolError: the ledger or a segment cannot be read.
     """
-    plan = plan_day(pool, day)
-    processes = pool.processes if len(plan.owners) > 1 else 1
     total = RawCount()
-    for count in mapped(count_segment, segment_jobs(pool, plan), processes=processes):
-        total.bytes += count.bytes
-        total.by_log.update(count.by_log)
-        total.digest.update(count.digest)
+    with pool.transaction() as connection:
+        pool.keep_segments(connection)
+        plan = plan_day(pool, day)
+        processes = pool.processes if len(plan.owners) > 1 else 1
+        for count in mapped(count_segment, segment_jobs(pool, plan), processes=processes):
+            total.bytes += count.bytes
+            total.by_log.update(count.by_log)
+            total.digest.update(count.digest)
     return RawDay(
         day=day,
         lines=total.by_log.total(),
@@ -181,9 +184,9 @@ def count_segment(job: SegmentJob) -> RawCount:
     """The account of a segment's lines of a day."""
     count = RawCount()
     for lines in lines_by_part(job).values():
-        for line in lines:
-            count.digest.add(line.payload)
-            count.bytes += len(line.payload)
+        for payload in payloads_of(job.path, lines):
+            count.digest.add(payload)
+            count.bytes += len(payload)
         count.by_log.update(line.log if line.log in KNOWN_LOGS else "unreadable" for line in lines)
     return count
 

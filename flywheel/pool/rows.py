@@ -99,6 +99,12 @@ def points_in(content: bytes, *, day: date) -> "pa.RecordBatch":
     return completed(whole, tuple(POINT_COLUMNS)).cast(arrow_schema(POINT_COLUMNS))
 
 
+def columns_in(content: bytes, *, columns: Sequence[str]) -> "pa.RecordBatch":
+    """Some columns of a file of points, of those that files of all versions have."""
+    schema = arrow_schema({name: POINT_COLUMNS[name] for name in columns})
+    return read_file(content, columns=columns).select(list(columns)).cast(schema)
+
+
 def completed(batch: "pa.RecordBatch", columns: Sequence[str]) -> "pa.RecordBatch":
     """The batch with what its partition may lack, in this order of columns."""
     import pyarrow as pa

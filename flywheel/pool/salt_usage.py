@@ -5,7 +5,7 @@ tenant that was not met yet, and hashed with the present salt: every other hash 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from flywheel.pool.access.decisions import standing
 from flywheel.pool.access.grants import list_grants_of
 from flywheel.pool.anonymization.tenants import Salts, salt_id
 from flywheel.pool.headers import decode_header
-from flywheel.pool.indexing import SegmentLines
+from flywheel.pool.indexing import SegmentFrames
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.schemas import ANONYMIZED, BATCHES, COLD, WARM
 
@@ -94,14 +94,14 @@ def tenant_names(pool: BenchmarkPool) -> frozenset[str]:
         path = pool.settings.segments_dir / segment
         if not path.exists():
             raise PoolError(f"segment {segment} is in the ledger but not in {path.parent}; restore it from a backup")
-        for header in headers(SegmentLines(path)):
+        for header in headers(frame.payload for frame in SegmentFrames(path)):
             if header.tenant_id is not None:
                 names.add(header.tenant_id)
                 met.add(header.tenant_key)
     return frozenset(names)
 
 
-def headers(lines: SegmentLines) -> Iterator[Any]:
+def headers(lines: Iterable[bytes]) -> Iterator[Any]:
     """The headers of the lines that have one."""
     for line in lines:
         try:

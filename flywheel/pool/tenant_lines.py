@@ -268,6 +268,7 @@ def erase_lines(pool: BenchmarkPool, tenant_id: str, *, now: datetime) -> frozen
                 days |= {segment.written_day} if segment.stray_lines else set()
         for day in sorted(days):
             pool.take(connection, f"validation:{day}")
+        pool.change_segments(connection)
         for segment in found:
             rewrite(connection, path_of(pool, segment), segment, lines)
         remove_partial_segments(pool)

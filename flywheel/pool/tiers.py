@@ -10,6 +10,7 @@ but exactly those in which the privacy check found nothing, whoever asks for it.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -17,13 +18,14 @@ from psycopg import Connection
 
 from flywheel.errors import PoolError
 from flywheel.pool.digests import Digest
-from flywheel.pool.files import LakeFile
+from flywheel.pool.files import LakeFile, rows_in
 from flywheel.pool.hot_store import digest_of_day, replace_day
 from flywheel.pool.intake import points_removed
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.rows import Row, arrow_schema, points_in, read_batches, read_rows
+from flywheel.pool.rows import Row, arrow_schema, columns_in, points_in, read_batches, read_rows
 from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, WARM
 from flywheel.pool.statistics import Tally
+from flywheel.pool.workers import ahead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +55,10 @@ class TierReport(Struct, frozen=True, kw_only=True):
 
 
 class Stored(Struct, frozen=True):
-    """What a tier holds of a day once it was written: its rows, and the points and digest read back from them."""
+    """What a tier holds of a day once it was written: its rows, and the points and digest read back from them.
+
+    There is no digest where the tier holds what it was given in another form.
+    """
 
     rows: int
     points: int
@@ -61,12 +66,13 @@ class Stored(Struct, frozen=True):
 
 
 class PointFile(Struct, frozen=True):
-    """A file of anonymized points, and the rows in it."""
+    """A file of anonymized points, and the columns of its rows that a tier needs, ``payload`` among them."""
 
     content: bytes
     points: "pa.RecordBatch"
 
 
+Reader = Callable[[bytes], "pa.RecordBatch"]
 Writer = Callable[[Connection[Any], Iterator[PointFile]], Stored]
 
 
@@ -82,7 +88,8 @@ def place_hot(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
         replace_day(connection, day, (file.points for file in files))
         return stored(digest_of_day(connection, day))
 
-    return place(pool, "hot", day, max_days=pool.settings.hot_days, now=now, write=write)
+    read = partial(points_in, day=day)
+    return place(pool, "hot", day, max_days=pool.settings.hot_days, now=now, read=read, write=write)
 
 
 def place_warm(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
@@ -95,11 +102,12 @@ def place_warm(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
 
     def write(connection: Connection[Any], files: Iterator[PointFile]) -> Stored:
         del connection
-        copies = (LakeFile(content=file.content, rows=len(file.points)) for file in files)
-        pool.replace_files(WARM, day, copies, schema=arrow_schema(POINT_COLUMNS))
-        return stored_points(pool, WARM, day)
+        copied = Digest()
+        pool.replace_files(WARM, day, copies_of(files, copied), schema=arrow_schema(POINT_COLUMNS))
+        return stored_copies(pool, day, copied)
 
-    return place(pool, "warm", day, max_days=pool.settings.warm_days, now=now, write=write)
+    read = partial(columns_in, columns=("payload",))
+    return place(pool, "warm", day, max_days=pool.settings.warm_days, now=now, read=read, write=write)
 
 
 def aggregate_cold(pool: BenchmarkPool, day: date, *, now: datetime) -> TierReport:
@@ -117,10 +125,13 @@ def aggregate_cold(pool: BenchmarkPool, day: date, *, now: datetime) -> TierRepo
         tasks = [row["tasks"] for row in read_rows(pool, COLD, day, columns=("tasks",))]
         return Stored(rows=len(tasks), points=sum(tasks))
 
-    return place(pool, "cold", day, max_days=pool.settings.cold_days, now=now, write=write)
+    read = partial(columns_in, columns=(*TALLIED_COLUMNS, "payload"))
+    return place(pool, "cold", day, max_days=pool.settings.cold_days, now=now, read=read, write=write)
 
 
-def place(pool: BenchmarkPool, tier: Tier, day: date, *, max_days: int, now: datetime, write: Writer) -> TierReport:
+def place(
+    pool: BenchmarkPool, tier: Tier, day: date, *, max_days: int, now: datetime, read: Reader, write: Writer
+) -> TierReport:
     """Replace what a tier holds of a day, verify it, and enter it into the ledger.
 
     Raises:
@@ -135,7 +146,7 @@ def place(pool: BenchmarkPool, tier: Tier, day: date, *, max_days: int, now: dat
         if in_range and points_removed(connection, day):
             return kept(connection, tier, day, age=age)
         revision = anonymized_revision(connection, day)
-        files = counted(points_of(pool, day, in_range=in_range), given)
+        files = counted(points_of(pool, day, read) if in_range else iter(()), given)
         held = write(connection, clean(files, connection, day, given=given, tier=tier))
         verify(tier, day, given=given, held=held)
         report = TierReport(
@@ -198,6 +209,24 @@ def clean(
     )
 
 
+def copies_of(files: Iterable[PointFile], copied: Digest) -> Iterator[LakeFile]:
+    """Files as they are, accounted for on the way."""
+    for file in files:
+        copied.add(file.content)
+        yield LakeFile(content=file.content, rows=len(file.points))
+
+
+def stored_copies(pool: BenchmarkPool, day: date, copied: Digest) -> Stored:
+    """What the warm tier holds of a day; files that are those that were copied, byte for byte, hold what was given."""
+    held, rows = Digest(), 0
+    for content in pool.lake.contents(WARM, str(day)):
+        held.add(content)
+        rows += rows_in(content)
+    if held.hexdigest() == copied.hexdigest():
+        return Stored(rows=rows, points=rows)
+    return stored_points(pool, WARM, day)
+
+
 def stored_points(pool: BenchmarkPool, table: str, day: date) -> Stored:
     """Count and digest of the full points of a day in a table of the lake."""
     digest = Digest()
@@ -215,19 +244,18 @@ def age_days(day: date, *, now: datetime) -> int:
     return (now.astimezone(UTC).date() - day).days
 
 
-def points_of(pool: BenchmarkPool, day: date, *, in_range: bool) -> Iterator[PointFile]:
-    """What a tier should hold of the day: its anonymized points, or nothing."""
-    if in_range:
-        for content in pool.lake.contents(ANONYMIZED, str(day)):
-            yield PointFile(content, points_in(content, day=day))
+def points_of(pool: BenchmarkPool, day: date, read: Reader) -> Iterator[PointFile]:
+    """The day's anonymized points; while a tier writes one file of them, the next is read."""
+    return ahead(PointFile(content, read(content)) for content in pool.lake.contents(ANONYMIZED, str(day)))
 
 
 def aggregated(points: "Iterable[pa.RecordBatch]", *, day: date) -> list[Row]:
     """Rows of ``AGGREGATE_COLUMNS``, sorted by their keys."""
     tallies: dict[tuple[str, str, str], Tally] = defaultdict(Tally)
     for batch in points:
-        for row in batch.select(list(TALLIED_COLUMNS)).to_pylist():
-            tallies[row["tenant_id"], row["agent_id"], row["task_type"]].add(row)
+        columns = (batch.column(name).to_pylist() for name in TALLIED_COLUMNS)
+        for tenant_id, agent_id, task_type, *measured in zip(*columns, strict=True):
+            tallies[tenant_id, agent_id, task_type].add(*measured)
     return [
         {
             "day": day,

@@ -73,6 +73,7 @@ def validate_day(
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.exclusive(f"validation:{day}") as connection:
+        pool.keep_segments(connection)
         plan = plan_day(pool, day, tasks_a_part=tasks_a_part)
         judge_of_day = Judge(
             day=day,
@@ -108,7 +109,7 @@ def judged_parts(pool: BenchmarkPool, plan: DayPlan, judge_of_day: Judge) -> Ite
     sorted_segments = mapped(sort_segment, segment_jobs(pool, plan), processes=processes)
     with gathered(sorted_segments, parts=parts, folder=pool.settings.home) as contents:
         jobs = (
-            PartJob(judge=judge_of_day, chunks=chunks, owners=owners)
+            PartJob(judge=judge_of_day, segments_dir=pool.settings.segments_dir, chunks=chunks, owners=owners)
             for chunks, owners in zip(contents, plan.owners, strict=True)
         )
         yield from mapped(judge_part, jobs, processes=processes)

@@ -1,10 +1,14 @@
-"""Work spread over the machine's cores: what is pure and large runs in processes, results come back in order."""
+"""Work spread over the machine's cores: what is pure and large runs in processes, what waits for others in a thread.
+
+Results come back in order.
+"""
 
 import gc
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import TypeVar
 
 from flywheel.errors import PoolError
@@ -59,6 +63,19 @@ def mapped(function: Callable[[Item], Result], items: Iterable[Item], *, process
     finally:
         for waiting in running:
             waiting.cancel()
+
+
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The same items; while one is worked on, a thread makes the next.
+
+    Whoever stops early waits for that one. What makes the items must not use a connection that the worker uses.
+    """
+    remaining = iter(items)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        following = thread.submit(list, islice(remaining, 1))
+        while some := following.result():
+            following = thread.submit(list, islice(remaining, 1))
+            yield from some
 
 
 def prepare() -> None:

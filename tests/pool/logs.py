@@ -107,4 +107,8 @@ def parts_of_day(pool: BenchmarkPool, day: date, *, tasks_a_part: int = 1_000) -
     plan = plan_day(pool, day, tasks_a_part=tasks_a_part)
     sorted_segments = (sort_segment(job) for job in segment_jobs(pool, plan))
     with gathered(sorted_segments, parts=len(plan.owners), folder=pool.settings.home) as contents:
-        return [list(owned_lines(chunks, owners)) for chunks, owners in zip(contents, plan.owners, strict=True)]
+        folder = pool.settings.segments_dir
+        return [
+            list(owned_lines(chunks, owners, folder=folder))
+            for chunks, owners in zip(contents, plan.owners, strict=True)
+        ]

@@ -1,6 +1,7 @@
 """Raw segments go when all of their lines are older than anything that is kept, and not before."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from flywheel.collection.segments import remove_closed_segment
 from flywheel.errors import PoolError
 from flywheel.pool import expired_segments
+from flywheel.pool.expired_segments import remove_segments
 from flywheel.pool.intake import index_segments, stale_days
 from flywheel.pool.overview import pool_counts
 from flywheel.pool.pool import BenchmarkPool
@@ -57,6 +59,18 @@ def test_a_segment_leaves_disk_and_ledger_after_two_years(pool: BenchmarkPool) -
     assert enforce_retention(pool, now=TOO_OLD).removed == announced
     assert (on_disk(pool), in_ledger(pool), tasks_of(pool)) == ([], [], 0)
     assert find_expired(pool, now=TOO_OLD) == ()
+
+
+def test_a_segment_stays_while_somebody_reads_segments(pool: BenchmarkPool) -> None:
+    arrive(pool, "a", task_logs("t1"), DAY)
+    with ThreadPoolExecutor() as threads:
+        with pool.transaction() as connection:
+            pool.keep_segments(connection)
+            removal = threads.submit(remove_segments, pool, DAY, TOO_OLD)
+            assert not wait([removal], timeout=0.5).done
+            assert on_disk(pool) == ["a"]
+        removal.result(timeout=30)
+    assert on_disk(pool) == []
 
 
 def test_the_accounts_still_add_up_and_the_day_is_not_run_again(pool: BenchmarkPool) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from flywheel.database import upgrade, url_with
 from flywheel.errors import DatabaseError
-from flywheel.pool import hot_store, validation
+from flywheel.pool import binary_copy, hot_store, validation
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.intake import index_segments
 from flywheel.pool.overview import pool_counts
@@ -98,7 +98,8 @@ def test_a_server_killed_while_points_are_copied_leaves_the_hot_tier_as_it_was(
     anonymize_day(pool, DAY)
     find_violations(pool, DAY)
     with monkeypatch.context() as patched:
-        patched.setattr(hot_store, "as_csv", dying(hot_store.as_csv, mortal))  # within COPY, before its first row
+        killer = dying(binary_copy.binary_rows, mortal)  # within COPY, before its first row
+        patched.setattr(hot_store, "binary_rows", killer)
         with pytest.raises(DatabaseError, match="PostgreSQL cannot be used"):
             place_hot(pool, DAY, now=LATER)
     wait_for(mortal)

@@ -1,11 +1,13 @@
 """A day's lines are sorted into parts: nothing is lost, tasks stay whole, time goes on from part to part."""
 
-import os
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from flywheel.errors import PoolError
 from flywheel.pool.intake import index_segments
-from flywheel.pool.parts import BUFFER_BYTES, SegmentLine, encode_chunk, gathered, lines_in
+from flywheel.pool.parts import BUFFER_BYTES, Chunk, SegmentLine, chunks_in, framed, gathered, payloads_of
 from flywheel.pool.pool import BenchmarkPool
 from tests.pool.logs import NOON, parts_of_day, task_logs, write_segment
 
@@ -39,7 +41,16 @@ def test_a_part_holds_whole_tasks_of_a_slice_of_time(pool: BenchmarkPool) -> Non
 
 
 def test_what_waits_on_disk_has_no_name(tmp_path: Path) -> None:
-    chunk = encode_chunk([SegmentLine(os.urandom(2 * BUFFER_BYTES), "s", "routing", "t", b"k" * 16, b"")])
+    chunk = framed(Chunk("s", [SegmentLine(12, 80, "routing", "t" * 2 * BUFFER_BYTES, b"k" * 16, b"")]))
     with gathered([[(0, chunk)], [(1, chunk), (0, chunk)]], parts=2, folder=tmp_path) as contents:
         assert list(tmp_path.iterdir()) == []
-        assert [len(list(lines_in(chunks))) for chunks in contents] == [2, 1]
+        assert [len(list(chunks_in(chunks))) for chunks in contents] == [2, 1]
+
+
+def test_a_segment_that_lost_its_end_after_it_was_sorted_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.segment"
+    path.write_bytes(b"0123456789")
+    lines = [SegmentLine(offset, 4, "routing", "t", b"k" * 16, b"") for offset in (2, 6, 7)]
+    assert list(payloads_of(path, lines[:2])) == [b"2345", b"6789"]
+    with pytest.raises(PoolError, match="it ends at 10; run it again"):
+        list(payloads_of(path, lines))

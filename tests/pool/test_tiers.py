@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 
 import pytest
@@ -6,6 +6,8 @@ import pytest
 from flywheel.errors import PoolError
 from flywheel.pool import tiers
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
+from flywheel.pool.digests import Digest
+from flywheel.pool.files import LakeFile, files_of
 from flywheel.pool.intake import index_segments, mark_changed, stale_days
 from flywheel.pool.overview import list_days, pool_counts
 from flywheel.pool.pool import BenchmarkPool
@@ -171,6 +173,25 @@ def test_a_store_that_does_not_hold_what_was_written_is_an_error_and_undone(
         place_hot(pool, DAY, now=NOON)
     with pool.transaction() as connection:
         assert connection.execute("SELECT count(*) FROM tier_days").fetchone() == (0,)
+
+
+def test_a_warm_tier_with_other_files_is_judged_by_their_points(
+    pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through_anonymization(pool, "a", [*task_logs("t1"), *task_logs("t2")])
+    rows = list(read_rows(pool, ANONYMIZED, DAY))
+
+    def other_files(files: Iterable[tiers.PointFile], copied: Digest) -> Iterator[LakeFile]:
+        for file in files:
+            copied.add(file.content)
+        return files_of(rows, schema=arrow_schema(POINT_COLUMNS), key="day")
+
+    monkeypatch.setattr(tiers, "copies_of", other_files)
+    rows.reverse()
+    assert place_warm(pool, DAY, now=NOON).rows == 2
+    rows.pop()
+    with pytest.raises(PoolError, match="holds 1 points of 2026-03-02"):
+        place_warm(pool, DAY, now=NOON)
 
 
 def test_a_day_is_stale_until_it_went_through_everything(pool: BenchmarkPool) -> None:

@@ -1,0 +1,36 @@
+"""What is made ahead is the same, in the same order, and its errors are seen."""
+
+from collections.abc import Iterator
+from itertools import islice
+from threading import Event
+
+import pytest
+
+from flywheel.errors import PoolError
+from flywheel.pool.workers import ahead
+
+
+def test_the_next_item_is_made_while_one_is_worked_on() -> None:
+    made = [Event() for _ in range(3)]
+
+    def items() -> Iterator[int]:
+        for number, event in enumerate(made):
+            event.set()
+            yield number
+
+    for number in ahead(items()):
+        assert all(event.wait(10) for event in made[: number + 2])
+        assert not any(event.is_set() for event in made[number + 2 :])
+
+
+def test_nothing_is_lost_and_an_error_comes_after_what_was_made_before_it() -> None:
+    def items() -> Iterator[int]:
+        yield from range(5)
+        raise PoolError("the lake is gone")
+
+    assert list(ahead(iter(()))) == []
+    assert list(islice(ahead(items()), 3)) == [0, 1, 2]
+    taken: list[int] = []
+    with pytest.raises(PoolError, match="the lake is gone"):
+        taken.extend(ahead(items()))
+    assert taken == [0, 1, 2, 3, 4]
