@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from flywheel.pool.anonymization.canaries import CANARIES, TELLING
 from flywheel.pool.anonymization.edge import remove_identifiers
-from tests.pool.anonymization.canaries import CANARIES, TELLING
 
 LEFT_TO_THE_POOL = {"PERSON", "STREET_ADDRESS", "DATE_OF_BIRTH", "USER_ID", "HOME"}
 

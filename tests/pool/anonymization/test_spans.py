@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from flywheel.pool.anonymization.canaries import CANARIES, TELLING
 from flywheel.pool.anonymization.spans import find_each, find_spans
 from flywheel.pool.anonymization.text import Anonymizer
-from tests.pool.anonymization.canaries import CANARIES, TELLING
 
 NESTINGS: dict[str, Callable[[str], str]] = {
     "prose": lambda value: f"As I said, {value} it is.",
