@@ -9,6 +9,7 @@ from msgspec import Struct
 from psycopg import Connection
 
 from flywheel.errors import PoolError
+from flywheel.pool.anonymization.canaries import surviving
 from flywheel.pool.anonymization.points import AnonymizationJob, Anonymized, anonymize_points
 from flywheel.pool.anonymization.second_detector import Sample, second_look
 from flywheel.pool.anonymization.violations import EXAMPLES, Suspicions, suspicions_of
@@ -21,6 +22,8 @@ from flywheel.pool.tenant_salts import hashing, remember_tenants
 from flywheel.pool.workers import mapped
 from flywheel.records import decode_point
 
+CANARY = "CANARY"
+"""The type of what anonymizing leaves of the canaries that go through it with every day."""
 ROWS_FOR_PROCESSES = 4_000  # fewer are done before a process has started
 
 
@@ -175,6 +178,9 @@ def enter_violations(pool: BenchmarkPool, connection: Connection[Any], day: date
     for found in mapped(suspicions_of, contents, processes=processes):
         total.add(found)
     second = second_look(sample, pool.settings.anonymization.second_detector, processes=pool.processes)
+    survived = surviving(pool.settings.anonymization.policies)
+    total.by_type.update({CANARY: len(survived)} if survived else {})
+    total.where = [*(f"canary {place}" for place in survived), *total.where]
     count = total.by_type.total() + second.halting.by_type.total()
     connection.execute(
         "UPDATE days SET privacy_violations = %s, verified_digest = %s WHERE day = %s",

@@ -118,7 +118,7 @@ PAYMENT = (
         card,
         "check digit",
     ),
-    named("CREDIT_CARD", r"(?:credit|debit|payment|this|my)? ?card|cc", r"\d(?:[ -]?\d){11,18}", card_behind),
+    named("CREDIT_CARD", r"(?:(?:credit|debit|payment|this|my) )?card|cc", r"\d(?:[ -]?\d){11,18}", card_behind),
     Form("IBAN_CODE", r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", iban, "check digits"),
     named("BANK_ACCOUNT", r"(?:bank )?account (?:number|no\.?)|routing number|acct\.?", r"\d[\d -]{5,18}\d\b"),
     Form(

@@ -6,12 +6,14 @@ import pytest
 from pydantic import SecretStr
 
 from flywheel.errors import PoolError
+from flywheel.pool.anonymization import canaries
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema, read_rows, row_of
 from flywheel.pool.schemas import ANONYMIZED, POINT_COLUMNS, VALIDATED
+from flywheel.pool.tiers import place_warm
 from flywheel.pool.validation import validate_day
 from flywheel.records import decode_point
 from flywheel.settings import Settings
@@ -109,3 +111,17 @@ def test_a_configured_salt_makes_another_hash(settings: Settings) -> None:
     rotated = settings.model_copy(update={"tenant_salt": SecretStr("rotated")})
     assert salt_of(rotated) == b"rotated"
     assert tenant_hash("acme", salt=b"rotated") != tenant_hash("acme", salt=b"other")
+
+
+def test_a_canary_that_survives_blocks_the_day(pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(pool, canary_logs())
+    anonymize_day(pool, DAY)
+    assert find_violations(pool, DAY).count == 0
+    for values in (canaries.CANARIES, canaries.TELLING):
+        monkeypatch.setitem(values, "UNKNOWN", "zq-unheard-of")
+    found = find_violations(pool, DAY)
+    assert found.by_type["CANARY"] > 20
+    assert found.where[0].startswith("canary ")
+    assert found.where[0].endswith(": UNKNOWN")
+    with pytest.raises(PoolError, match="takes nothing of"):
+        place_warm(pool, DAY, now=LATER)
