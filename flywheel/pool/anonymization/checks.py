@@ -258,3 +258,9 @@ def account_name(text: str, start: int, end: int) -> Place | None:
 
     words = text[start:end].split("_")[:-1]
     return (start, end) if any(word.capitalize() in names_known() for word in words) else None
+
+
+def is_wordy(text: str, left: int, right: int) -> bool:
+    """Whether a word goes on from one place to the next."""
+    pair = text[max(0, left) : right + 1]
+    return left >= 0 and len(pair) == 2 and all(character.isalnum() or character == "_" for character in pair)

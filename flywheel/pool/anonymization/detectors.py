@@ -12,6 +12,8 @@ from flywheel.pool.anonymization.forms import EDGE_FORMS, FORMS, Form
 RUN = re.compile(rb"[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*")
 """What is left out where every check refused: nothing else begins within a word or a number."""
 LONGEST = 256  # bytes that a form may need to be told apart; what is longer is one match of the automaton
+BETWEEN = frozenset(bytes([code]) for code in b" \t\n\r\"'`()[]{}<>,;:=*|")
+"""What no form reaches back over: where one stands before a match, the first form that matches is the one."""
 MEMORY = 256 << 20  # for the automaton's states; too little makes it start over and over
 
 
@@ -63,13 +65,17 @@ class Detector:
     def _found_at(self, text: str, data: bytes, first: int, last: int, *, start: int) -> Span | None:
         """What the first form says that matches at this byte and whose check does not refuse it."""
         # None where a form takes what stands before it, as the end of a word: then each is asked in its place
-        numbers = self._which.Match(data[first : max(last, first + LONGEST)]) or range(len(self.forms))
-        for number in sorted(numbers):
-            match = self._each[number].match(data, first)
-            if match is None:  # it would begin within a word
-                continue
+        numbers = self._which.Match(data[first : max(last, first + LONGEST)])
+        is_sure = bool(numbers) and last < first + LONGEST and (first == 0 or data[first - 1 : first] in BETWEEN)
+        for number in sorted(numbers or range(len(self.forms))):
+            if not is_sure:
+                match = self._each[number].match(data, first)
+                if match is None:  # it would begin within a word
+                    continue
+                last = match.end()
+            is_sure = False
             form = self.forms[number]
-            end = start + len(data[first : match.end()].decode("utf-8", "surrogatepass"))
+            end = start + len(data[first:last].decode("utf-8", "surrogatepass"))
             place = (start, end) if form.check is None else form.check(text, start, end)
             if place is not None:
                 return Span(place[0], place[1], form.type, form.reason)

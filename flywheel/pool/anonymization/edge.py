@@ -24,7 +24,7 @@ def remove_identifiers(record: dict[str, Any] | list[Any]) -> Counter[str]:
         How many values were replaced, by type.
     """
     anonymizer = Anonymizer(find=find_at_edge)
-    anonymizer.replace(list(places_in(record)))
+    anonymizer.replace(places_in(record))
     return anonymizer.replaced
 
 

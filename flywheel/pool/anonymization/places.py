@@ -1,14 +1,14 @@
 """Where the texts of a record are: strings in nested dictionaries and lists, keys that are values, bare numbers."""
 
 import re
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 
 from flywheel.pool.anonymization.keys import NUMERIC, type_of_key
 
-WORD = re.compile(r"[a-z]{0,20}\Z")  # nothing to find in a role, a verdict, a language
+WORD = 20  # letters: nothing to find in a role, a verdict, a language
 NAME = re.compile(r"[A-Za-z][A-Za-z_]*\Z")
 """A key of such a form is the name of a field, not a value."""
 
@@ -26,24 +26,40 @@ class Place(Struct, frozen=True):
     is_key: bool = False
 
 
-def places_in(value: Any, *, kept: tuple[str, ...] = (), kind: str | None = None) -> Iterator[Place]:
+def places_in(value: Any, *, kept: tuple[str, ...] = (), kind: str | None = None) -> list[Place]:
     """Every text within a dictionary or list. ``kept`` names keys of the outermost one to leave out."""
-    items: Any = value.items() if type(value) is dict else enumerate(value)
+    places: list[Place] = []
+    collect(value, places, kept=kept, kind=kind)
+    return places
+
+
+def collect(value: Any, places: list[Place], *, kept: tuple[str, ...] = (), kind: str | None = None) -> None:
+    """Add them to the places."""
+    is_list = type(value) is list
+    items: Any = enumerate(value) if is_list else value.items()
+    of_item, is_value = kind, False
     for key, item in items:
-        if key in kept:
-            continue
-        of_item = kind
-        if type(key) is str:
-            of_item = type_of_key(key)
-            if not NAME.match(key):
-                yield Place(value, key, key, is_key=True)
+        if not is_list:
+            if key in kept:
+                continue
+            of_item, is_value = facts_of_key(key)
+            if is_value:
+                places.append(Place(value, key, key, is_key=True))
         if type(item) is str:
-            if of_item or not WORD.match(item):
-                yield Place(value, key, item, of_item)
-        elif type(item) is dict or type(item) is list:
-            yield from places_in(item, kind=of_item if type(item) is list else None)
+            if of_item or not (len(item) <= WORD and item.isalpha() and item.islower()):
+                places.append(Place(value, key, item, of_item))
+        elif type(item) is list:
+            collect(item, places, kind=of_item)
+        elif type(item) is dict:
+            collect(item, places)
         elif type(item) is int and of_item in NUMERIC:
-            yield Place(value, key, str(item), of_item)
+            places.append(Place(value, key, str(item), of_item))
+
+
+@lru_cache(maxsize=8_192)
+def facts_of_key(key: str) -> tuple[str | None, bool]:
+    """What the key of a dictionary says of its value, and whether it is a value itself."""
+    return type_of_key(key), NAME.match(key) is None
 
 
 def rename_keys(renamed: list[tuple[dict[str, Any], str, str]]) -> None:

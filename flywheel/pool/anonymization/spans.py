@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from msgspec import Struct
 
+from flywheel.pool.anonymization.checks import is_wordy
 from flywheel.pool.anonymization.detectors import Span, detect
 from flywheel.pool.anonymization.encoded import find_encoded
 from flywheel.pool.anonymization.keys import is_plausible
@@ -130,9 +131,3 @@ def find_carried(text: str, values: set[tuple[str, str]]) -> Iterator[Span]:
             if not (is_wordy(text, start - 1, start) or is_wordy(text, end - 1, end)):
                 yield Span(start, end, kind, "value that the record names elsewhere")
             start = text.find(value, end)
-
-
-def is_wordy(text: str, left: int, right: int) -> bool:
-    """Whether a word goes on from one place to the next."""
-    pair = text[max(0, left) : right + 1]
-    return left >= 0 and len(pair) == 2 and all(character.isalnum() or character == "_" for character in pair)

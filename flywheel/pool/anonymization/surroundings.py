@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from typing import Any
 
+from flywheel.pool.anonymization.checks import is_wordy
 from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.forms import DATE
 
@@ -33,9 +34,11 @@ def birth_dates(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     """Further dates of birth in a text that speaks of birth, by those that were found, and by persons in it."""
     known = {day for span in spans if span.type == "DATE_OF_BIRTH" for day in days_of(text[span.start : span.end])}
     ends = {span.end for span in spans if span.type == "PERSON"}
-    for match in dates().finditer(text):
+    for match in dates().finditer(text.encode("ascii", "replace")):  # a byte for each character
         first, last = match.span()
-        if not days_of(match.group()).isdisjoint(known):
+        if is_wordy(text, first - 1, first) or is_wordy(text, last - 1, last):
+            continue
+        if not days_of(text[first:last]).isdisjoint(known):
             yield Span(first, last, "DATE_OF_BIRTH", "a date of birth of the same record")
         elif follows_one(text, first, ends):
             yield Span(first, last, "DATE_OF_BIRTH", "beside a name in a text about birth")
@@ -50,7 +53,9 @@ def follows_one(text: str, start: int, ends: Collection[int]) -> bool:
 @cache
 def dates() -> Any:
     """What looks like a date."""
-    return re.compile(rf"(?<![\w/-])(?:{DATE})(?![\w/-])", re.IGNORECASE)
+    import re2
+
+    return re2.compile(rf"(?i){DATE}")
 
 
 def days_of(written: str) -> frozenset[tuple[int, int, int]]:

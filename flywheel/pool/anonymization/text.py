@@ -65,7 +65,7 @@ class Anonymizer:
     def value(self, value: Any) -> Any:
         """A copy of nested lists and dictionaries without personal data and secrets."""
         holder = [copy.deepcopy(value)]
-        self.replace(list(places_in(holder)))
+        self.replace(places_in(holder))
         return holder[0]
 
     def _replaced(self, text: str, spans: Sequence[Span]) -> str:
