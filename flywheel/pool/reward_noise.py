@@ -80,13 +80,13 @@ def policy_scale(settings: Settings, tenants: Collection[str]) -> float | None:
     """The scale b of Laplace noise that the policies of these tenants ask for; None where rewards stay true.
 
     The one place that reads the policies: noise is for rewards that cross from one tenant to another, and the tenant
-    that wants most of it decides for all. Tenants are given by their present hashes.
+    that wants most of it decides for all. Tenants are given by a hash of theirs.
     """
     if len(tenants) < 2:
         return None
     policies = settings.anonymization.policies
     salts = salts_of(settings) if policies.tenants else None
-    own = {salts.hashes(name)[0]: policies.of(name) for name in policies.tenants} if salts else {}
+    own = {one: policies.of(name) for name in policies.tenants for one in salts.hashes(name)} if salts else {}
     asking = [policy for tenant in tenants if (policy := own.get(tenant, policies.default)).add_noise_to_rewards]
     return max((policy.noise_magnitude for policy in asking), default=None)
 

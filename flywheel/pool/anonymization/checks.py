@@ -16,24 +16,33 @@ Check = Callable[[str, int, int], Place | None]
 
 NEAR = 48  # characters before a value in which a word about it counts
 DIGITS = re.compile(r"\d+")
+ASSIGNMENT = re.compile(r"[:=>]\s?")
 CARD_LENGTHS = range(12, 20)
 JCB = "1800"  # the only cards that begin with 1
 SECRET_VALUE = re.compile(r"(?:[:=]|\bis\b|\bwas\b)\s*(?:[\"'`*]+\s*)?([^\s\"'`,;<>*]+)", re.IGNORECASE)
 CODE = re.compile(
-    r"[\w.]*[(\[{].*|[\w.]*\)|(?:os|process|self|this|config|settings|env|args|request)\.[\w.]+|\$?\{.*|\$\w+|%\w+%?"
+    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[\w.]*[(\[{].*|[\w.]*\)|(?:os|process|self|this|config|settings|env|args|request)\.[\w.]+|\$?\{.*|\$\w+|%\w+%?"
     r"|(?:str|string|int|none|null|nil|true|false|undefined|optional|required|bytes|any|missing|invalid|empty)\b.*",
     re.IGNORECASE,
 )
 PASSWORD_KEY = re.compile(r"passw|pwd|passphrase|pin\b", re.IGNORECASE)
-PLACEHOLDER = re.compile(r"\[(?:[A-Z][A-Z_]*_\d+|TENANT)\]?|\*+|x{3,}|\.{3,}", re.IGNORECASE)
+PLACEHOLDER = re.compile(r"\[(?:[A-Z][A-Z_]*_\d+|TENANT|PATH|FILE)\]?|(?:\*+|x{3,}|\.{3,})(?!\w)", re.IGNORECASE)
+NO_TOKEN = re.compile(
+    r"tokeni[sz]|tokens?_?(?:id|ids|type|count|len|length|class|limit|usage|budget|used)\b|_tokens$", re.IGNORECASE
+)
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+LONG_KEY = re.compile(r"(?:[0-9a-fA-F]{16,}|[A-Za-z0-9+/_-]{24,}={0,2})")
 INTRODUCTION = re.compile(
     r"(?:names?(?: is|'s| are|:)?|i am|i'm|this is|(?:first|last|full|middle|family) names?"
     r"|hi|hello|hey|dear|thanks|thank you|regards|sincerely|welcome(?: back)?|cheers|passengers?)\b",
     re.IGNORECASE,
 )
 NAME_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-NO_TIME = re.compile(r"::|[a-fA-F]|(?:[^:]*:){7}")
-VERSION = re.compile(r"\bv(?:er(?:sion)?)?\.?[\s:=]*\Z", re.IGNORECASE)
+NO_TIME = re.compile(r"[a-fA-F]|(?:[^:]*:){7}")
+SLICED = re.compile(r"[\w)\]]\[\Z")
+ROUTE = re.compile(r"/(?:api|v\d+)(?:/|\b)")
+SYSTEM = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/usr/bin/env", "/bin/sh", "/bin/bash"})
+VERSION = re.compile(r"(?:\bv(?:er(?:sion)?)?\.?[\"']?[\s:=]*[\"']?|[=><~!]=\s?|@)\Z", re.IGNORECASE)
 BITS = 2.6  # a character, at least: words have less where they are as short as secrets
 SHORTEST_SECRET = 6
 
@@ -73,6 +82,17 @@ def quoted_value(text: str, start: int, end: int) -> Place | None:
         *_, number = DIGITS.finditer(text, start, end)
         begin = number.start()
     return None if begin >= end or not text[begin:end].strip() or PLACEHOLDER.match(text, begin, end) else (begin, end)
+
+
+def assigned_value(text: str, start: int, end: int) -> Place | None:
+    """The value behind a key without quotes; where it has none itself, no name in code."""
+    begin = ASSIGNMENT.search(text, start, end).end()  # type: ignore[union-attr]
+    if text[begin] in "\"'":
+        return None if PLACEHOLDER.match(text, begin + 1) else (begin + 1, end - 1)
+    value = text[begin:end].rstrip(".:!?")
+    if PLACEHOLDER.match(text, begin) or CODE.fullmatch(value) or (is_identifier(value) and not value[:1].isupper()):
+        return None
+    return begin, begin + len(value)
 
 
 def card(text: str, start: int, end: int) -> Place | None:
@@ -129,7 +149,9 @@ def ip_address(text: str, start: int, end: int) -> Place | None:
         return None
     if (after[:1] == "." and after[1:].isalnum()) or VERSION.search(text, max(0, start - 12), start):
         return None
-    if ":" in value and (after[:1] == ":" or not NO_TIME.search(value)):
+    if ":" in value and (
+        after[:1] in {":", "("} or not is_written_out(value) or SLICED.search(text, max(0, start - 2), start)
+    ):
         return None
     try:
         ipaddress.ip_address(value)
@@ -138,16 +160,42 @@ def ip_address(text: str, start: int, end: int) -> Place | None:
     return start, end
 
 
-def path(text: str, start: int, end: int) -> Place | None:
-    """A path that begins here, not the path of a URL, a fraction or an alternative (``and/or``)."""
-    before = text[start - 1 : start]
-    if before.isalnum() or before in {"/", ":", ".", "_", "-", ")", "]", "<", "}"}:
-        return None
-    if text.startswith(("/[PATH]", "~/[PATH]"), start):
+def is_written_out(value: str) -> bool:
+    """Whether colons make an IPv6 address of a value, not a time, a slice or a scope (``a::b``)."""
+    if "::" not in value:
+        return NO_TIME.search(value) is not None
+    groups = [group for group in value.split(":") if group]
+    return value == "::1" or (len(groups) >= 2 and any(len(group) >= 3 for group in groups))
+
+
+def home(text: str, start: int, end: int) -> Place | None:
+    """A path below somebody's home, whatever stands before it."""
+    if text.find("[PATH]", start, end) >= 0 or text[start - 1 : start].isalnum():
         return None
     while text[end - 1] in ".,":
         end -= 1
     return start, end
+
+
+def with_digit(text: str, start: int, end: int) -> Place | None:
+    """The match, where it has a digit: words joined by hyphens have none."""
+    return (start, end) if any(map(str.isdigit, text[start:end])) else None
+
+
+def postcode(text: str, start: int, end: int) -> Place | None:
+    """A British or Canadian postcode, not a size of memory."""
+    return alone(text, start, end) if text[end - 2 : end] not in {"GB", "MB", "TB", "KB"} else None
+
+
+def path(text: str, start: int, end: int) -> Place | None:
+    """A path that begins here, not the path of a URL, a fraction or an alternative (``and/or``)."""
+    before = text[start - 1 : start]
+    if before.isalnum() or before in {"/", ":", ".", "_", "-", ")", "]", "<", "}", "#"}:
+        return None
+    while text[end - 1] in ".,":
+        end -= 1
+    is_public = text[start:end] in SYSTEM or ROUTE.match(text, start) is not None
+    return None if is_public or text.startswith(("/[PATH]", "~/[PATH]"), start) else (start, end)
 
 
 def phone(text: str, start: int, end: int) -> Place | None:
@@ -155,6 +203,13 @@ def phone(text: str, start: int, end: int) -> Place | None:
     while start < end and not (text[start].isdigit() or text[start] in "+("):
         start += 1
     digits = sum(character.isdigit() for character in text[start:end])
+    if (
+        text[start] == "+"
+        and end - start == digits + 1
+        and digits < 11
+        and ADDED.search(text, max(0, start - 24), start)
+    ):
+        return None
     if not 7 <= digits <= 15 or DATE_LIKE.match(text, start, end):
         return None
     before = text[start - 1 : start]
@@ -166,6 +221,7 @@ def phone(text: str, start: int, end: int) -> Place | None:
     return (start, end) if alone_before and stands_alone(f" {text[start : end + 2]}", 1, end - start + 1) else None
 
 
+ADDED = re.compile(r"(?:^|\n|@@ -[\d,]+ )\Z")  # a line that a diff adds, and where it says so
 DATE_LIKE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)")
 
 
@@ -194,14 +250,25 @@ def secret_value(text: str, start: int, end: int) -> Place | None:
     if match is None:
         return None
     begin, close = match.span(1)
+    quoted = text[begin - 1] in "\"'"
     value = text[begin:close].rstrip(".)]}!?:")
-    if len(value) < SHORTEST_SECRET or PLACEHOLDER.match(value) or CODE.fullmatch(value):
+    if quoted:  # all of it, whatever is in it
+        close = text.find(text[begin - 1], begin, end)
+        value = text[begin:close] if close > 0 else value
+    name, assigned = text[start : match.start()], "=" in text[match.start() : begin]
+    if len(value) < SHORTEST_SECRET or PLACEHOLDER.match(value) or CODE.fullmatch(value) or NO_TOKEN.search(name):
         return None
-    name = text[start : match.start()]
-    literal = text[begin - 1] in "\"'" or "=" in text[match.start() : begin]
-    if PASSWORD_KEY.search(name):
-        return (begin, begin + len(value)) if literal or not value.isalpha() else None
-    return (begin, begin + len(value)) if is_random(value) else None
+    if " " in value or (assigned and not quoted and not name.isupper() and is_identifier(value)):
+        return None  # a sentence, or code: ``self.password = password``
+    literal = quoted or assigned
+    is_password = PASSWORD_KEY.search(name) is not None and (literal or not value.isalpha())
+    is_key = is_random(value) or (literal and LONG_KEY.fullmatch(value) and not is_identifier(value))
+    return (begin, begin + len(value)) if is_password or is_key else None
+
+
+def is_identifier(value: str) -> bool:
+    """Whether a value can be a name in code: letters and underscores, without a digit."""
+    return IDENTIFIER.fullmatch(value) is not None and not any(map(str.isdigit, value))
 
 
 def is_random(value: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from flywheel.pool.anonymization.checks import PLACEHOLDER
 from flywheel.pool.anonymization.forms import EDGE_FORMS, FORMS, Form
 
 RUN = re.compile(rb"[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*")
@@ -77,7 +78,7 @@ class Detector:
             form = self.forms[number]
             end = start + len(data[first:last].decode("utf-8", "surrogatepass"))
             place = (start, end) if form.check is None else form.check(text, start, end)
-            if place is not None:
+            if place is not None and not PLACEHOLDER.match(text, place[0] - 1 if place[0] else 0):
                 return Span(place[0], place[1], form.type, form.reason)
         return None
 

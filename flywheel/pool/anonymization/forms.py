@@ -10,8 +10,10 @@ from flywheel.pool.anonymization.checks import (
     Check,
     account_name,
     alone,
+    assigned_value,
     card,
     card_behind,
+    home,
     iban,
     identifier,
     introduced,
@@ -20,10 +22,12 @@ from flywheel.pool.anonymization.checks import (
     national,
     path,
     phone,
+    postcode,
     quoted_value,
     secret_value,
     social_security,
     titled,
+    with_digit,
 )
 from flywheel.pool.anonymization.keys import KEYS, NUMERIC, is_plausible
 
@@ -38,6 +42,10 @@ STATES = (
     "A[KLRZ]|C[AOT]|D[CE]|FL|GA|HI|I[ADLN]|K[SY]|LA|M[ADEINOST]|N[CDEHJMVY]|O[HKR]|P[AR]|RI|S[CD]|T[NX]|UT"
     "|V[AT]|W[AIVY]"
 )
+CLEAR_STATES = (
+    "AK|AZ|CA|CO|CT|DC|FL|GA|IA|IL|KS|KY|MD|MI|MN|MO|MT|NC|ND|NE|NH|NJ|NM|NV|NY|RI|SC|SD|TN|TX|UT|VA|WA|WI|WV|WY"
+)
+"""Those that are no word, unit or abbreviation besides."""
 STREETS = (
     "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Square|Sq|Terrace|Ter|Trail|Trl|Way"
     "|Parkway|Pkwy|Highway|Hwy|Circle|Cir|Alley|Crescent|Close|Row|Mews|Gardens|Grove|Plaza|Loop|Walk|Quay|Broadway"
@@ -46,7 +54,8 @@ UNIT = r"(?:Suite|Ste\.?|Apt\.?|Apartment) #?\d+[A-Za-z]?"
 ASSIGNED = (
     r"(?i:\b[\w-]*(?:api[ _-]?key|secret|passw(?:or)?d|pwd|passphrase|token|credential"
     r"|(?:private|access|account|encryption|signing|shared)[ _-]?key)s?[\w-]*)"
-    r"[\"'*`]{0,3}\s{0,3}(?:[:=]|(?i:is|was)\b)[ \"'*`]{0,4}[^\s\"'`,;<>*]{6,}"
+    r"[\"'*`]{0,3}\s{0,3}(?:[:=]|(?i:is|was)\b)"
+    r"(?:\s?\"[^\"\n]{4,200}\"|\s?'[^'\n]{4,200}'|[ \"'*`]{0,4}[^\s\"'`,;<>*]{6,})"
 )
 
 
@@ -60,7 +69,7 @@ class Form(Struct, frozen=True):
 
 
 def keyed(kind: str, names: str) -> Form:
-    """What a key of JSON, of a Python dictionary or of a keyword argument names."""
+    """What a key of JSON or of a Python dictionary names."""
     number = r"|\d{3,19}\b" if kind in NUMERIC else ""
 
     def check(text: str, start: int, end: int) -> tuple[int, int] | None:
@@ -69,6 +78,24 @@ def keyed(kind: str, names: str) -> Form:
 
     value = rf"(?:\"[^\"\n]{{1,200}}\"|'[^'\n]{{1,200}}'{number})"
     return Form(kind, rf"(?i)[\"']{names}[\"']\s*:\s*{value}", check, "key")
+
+
+def assigned(kind: str, names: str) -> Form:
+    """The same without quotes around the key: YAML, an environment, a keyword argument, a query."""
+
+    def check(text: str, start: int, end: int) -> tuple[int, int] | None:
+        place = assigned_value(text, start, end)
+        return place if place and is_plausible(kind, text[slice(*place)]) else None
+
+    value = r"(?:\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s,;&<>\"'(){}|\[\]]{2,80})"
+    return Form(kind, rf"(?i)(?:^|[\s,;({{?&<|]){names}\s?[:=>]\s?{value}", check, "key")
+
+
+def forms_of_key(kind: str, names: str) -> tuple[Form, ...]:
+    """How a key can name a value of this type. Secrets have a form of their own where nothing quotes the key."""
+    return (
+        (keyed(kind, names),) if kind in {"SECRET", "STREET_ADDRESS"} else (keyed(kind, names), assigned(kind, names))
+    )
 
 
 def named(kind: str, words: str, value: str, check: Check | None = None) -> Form:
@@ -89,12 +116,18 @@ def with_word(kind: str, pattern: str, module: str, words: str) -> Form:
 
 
 SECRETS = (
-    Form("SECRET", r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^\x00]*?-----END [A-Z ]*PRIVATE KEY-----|[^\x00]*)"),
+    Form(
+        "SECRET",
+        r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:(?:[\s\\A-Za-z0-9+/=:,.()]|-[A-Za-z0-9])*?-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
+        r"|(?:(?:\s|\\[nr])+[A-Za-z0-9+/=]{16,})*)",
+    ),
     Form("SECRET", r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"),
     Form(
         "SECRET",
         r"\b(?:sk|pk|rk|whsec|lin_api|sntrys|hvs|xapp|dop_v1|shp(?:at|ca|pa|ss)|sq0(?:atp|csp)|npm|pypi)"
         r"[-_.](?:[a-z]+[-_])?[A-Za-z0-9_-]{16,}",
+        with_digit,
     ),
     Form("SECRET", r"\b(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{16}\b"),
     Form("SECRET", r"\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{20,}|\bgl(?:pat|dt|rt)-[\w-]{20,}"),
@@ -105,8 +138,8 @@ SECRETS = (
 )
 
 ONLINE = (
-    Form("URL_CREDENTIALS", r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:\[]*:[^\s/@]+@[^\s\"'<>]+"),
-    Form("EMAIL_ADDRESS", r"[\pL\pN._%+-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)+"),
+    Form("URL_CREDENTIALS", r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:\[\"'<>`]*:[^\s/@\"'<>`]+@[^\s\"'<>`]+"),
+    Form("EMAIL_ADDRESS", r"[\pL\pN._%+-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)*\.(?:\pL{2,24}|xn--[\pL\pN-]+)"),
     Form("IP_ADDRESS", r"\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{1,4}", ip_address),
     Form("MAC_ADDRESS", r"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}", alone),
 )
@@ -162,9 +195,10 @@ PHONES = (
         r"\n?\+?\(?\d[\d().-]*(?:[ ]?[\d().-]+){0,6}\d",
         phone,
     ),
-    Form("PHONE_NUMBER", r"\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d{1,4}(?:[ .-]?\d{2,4}){1,5}", phone),
-    Form("PHONE_NUMBER", r"(?:1[ .-])?(?:\([2-9]\d{2}\) ?|[2-9]\d{2}[ .-])\d{3}[.-]\d{4}", phone),
-    Form("PHONE_NUMBER", r"\(0\d{1,4}\) ?\d{3,4}[ -]?\d{3,4}|0\d{2,4} \d{3,4} \d{3,4}|0\d{4} \d{6}", phone),
+    Form("PHONE_NUMBER", r"\+\d(?:[ .()/-]{0,3}\d){6,14}", phone),
+    Form("PHONE_NUMBER", r"(?:1[ .-])?(?:\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}|[2-9]\d{2}[ .-]\d{3}[.-]\d{4})", phone),
+    Form("PHONE_NUMBER", r"\(0\d{1,4}\) ?\d{3,4}[ -]?\d{3,4}|0\d{2,4} \d{3,4} \d{3,4}|0\d{3,4} \d{6,8}", phone),
+    Form("PHONE_NUMBER", r"00[1-9]\d{0,2}(?:[ .-]\d{2,}){2,4}", phone),
     Form("PHONE_NUMBER", r"0[1-9](?:[ .-]\d{2}){4}|[6-9]\d{4}[ -]\d{5}", phone),
     Form("PHONE_NUMBER", r"\(\d{2}\) ?9?\d{4}-\d{4}|0\d{1,3}-\d{2,4}-\d{4}", phone),
 )
@@ -227,34 +261,36 @@ ADDRESSES = (
         r"\b(?:Via|Viale|Piazza|Corso|Calle|Avenida|Rua|Paseo|Carrer) (?:\p{Ll}+ ){0,2}"
         r"\p{Lu}[\pL'-]+(?: \p{Lu}[\pL'-]+){0,3},? (?:n[º°.] ?)?\d{1,4}\b",
     ),
-    Form("ZIP_CODE", rf"\b(?:{STATES}),?\s+\d{{5}}(?:-\d{{4}})?\b", last_of(r"\d{5}(?:-\d{4})?"), "state before it"),
+    Form(
+        "ZIP_CODE",
+        rf"\p{{Ll}}(?:, (?:{STATES})| (?:{CLEAR_STATES})),?\s+\d{{5}}(?:-\d{{4}})?\b",
+        last_of(r"\d{5}(?:-\d{4})?"),
+        "state before it",
+    ),
     named("ZIP_CODE", r"zip(?:[ -]?codes?)?|post(?:al)?[ -]?codes?", r"\d{4,5}(?:-\d{4})?\b"),
-    Form("ZIP_CODE", r"\b[A-Z]{1,2}\d[A-Z\d]? \d[A-BD-HJLNP-UW-Z]{2}\b|\b[ABCEGHJ-NPRSTVXY]\d[A-Z] \d[A-Z]\d\b", alone),
+    Form(
+        "ZIP_CODE", r"\b[A-Z]{1,2}\d[A-Z\d]? \d[A-BD-HJLNP-UW-Z]{2}\b|\b[ABCEGHJ-NPRSTVXY]\d[A-Z] \d[A-Z]\d\b", postcode
+    ),
 )
 
 PATHS = (
+    Form(
+        "FILE_PATH",
+        r"\b[A-Za-z]:\\Users\\[^\\/:*?\"<>|\n]{1,40}\\(?:[^\\/:*?\"<>|\s]+\\)*[^\\/:*?\"<>|\s]*",
+    ),
+    Form("FILE_PATH", r"(?:file://|\b[A-Za-z]:)?/(?:home|Users)/[^\s/:\"'<>|,;()]+(?:/[\pL\pN_.@+\[\]-]*)*", home),
+    Form("FILE_PATH", r"~[\pL\pN_.-]+(?:/[\pL\pN_.@+\[\]-]+)+/?", home),
     Form("FILE_PATH", r"(?:~|/[\pL\pN_.@+-]+)(?:/[\pL\pN_.@+\[\]-]+)+/?", path),
     Form("FILE_PATH", r"\b[A-Za-z]:\\(?:[^\\/:*?\"<>|\s]+\\)*[^\\/:*?\"<>|\s]+"),
 )
 
-FORMS: tuple[Form, ...] = (
-    *SECRETS,
-    *(keyed(kind, names) for kind, names in KEYS),
-    Form("SECRET", ASSIGNED, secret_value, "name before it"),
-    *ONLINE,
-    *PAYMENT,
-    *STATE_NUMBERS,
-    *PHONES,
-    *PEOPLE,
-    *ADDRESSES,
-    *PATHS,
-)
-EDGE_FORMS: tuple[Form, ...] = (
-    *SECRETS,
-    Form("SECRET", ASSIGNED, secret_value, "name before it"),
-    *ONLINE,
-    *PAYMENT,
-    *STATE_NUMBERS,
-    *PHONES,
-)
+IDENTIFYING = frozenset({
+    "EMAIL_ADDRESS", "PHONE_NUMBER", "CREDIT_CARD", "BANK_ACCOUNT", "NATIONAL_ID", "PASSPORT", "DRIVER_LICENSE",
+    "SECRET",
+})  # fmt: skip
+"""Types whose keys count at the edge: what identifies somebody directly, or opens something."""
+CLOSED = (Form("SECRET", ASSIGNED, secret_value, "name before it"), *ONLINE, *PAYMENT, *STATE_NUMBERS, *PHONES)
+KEYED = tuple((kind, form) for kind, names in KEYS for form in forms_of_key(kind, names))
+FORMS: tuple[Form, ...] = (*SECRETS, *(form for _, form in KEYED), *CLOSED, *PEOPLE, *ADDRESSES, *PATHS)
+EDGE_FORMS: tuple[Form, ...] = (*SECRETS, *(form for kind, form in KEYED if kind in IDENTIFYING), *CLOSED)
 """What is looked for before a record is written at all (``flywheel.pool.anonymization.edge``)."""

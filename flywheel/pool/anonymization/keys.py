@@ -1,4 +1,4 @@
-"""What a record itself calls a name, an address, an identifier: keys of JSON, columns, arguments of tools."""
+"""What a record itself calls a name, an address, an identifier: keys of JSON, YAML, queries, arguments of tools."""
 
 import re
 from collections.abc import Callable
@@ -32,11 +32,11 @@ KEYS: tuple[tuple[str, str], ...] = (
         r"[ _-]?[123])?|street(?:[ _-]?(?:name|number|line[ _-]?[12]|1|2))?|address[ _-]?line|line[ _-]?[12]"
         r"|house[ _-]?number|apartment(?:[ _-]?number)?)",
     ),
-    ("ZIP_CODE", r"(?:zip(?:[ _-]?code)?|post(?:al)?[ _-]?code|plz|cap|pin[ _-]?code)"),
+    ("ZIP_CODE", r"(?:zip(?:[ _-]?code)?|post(?:al)?[ _-]?code|plz|pin[ _-]?code)"),
     (
         "USER_ID",
         r"(?:(?:user|customer|member|employee|patient|client|passenger|student|subscriber|person|account|profile|login)"
-        r"[ _-]?(?:id|number|no|uuid)|user[ _-]?name|uid|login|screen[ _-]?name|handle)",
+        r"[ _-]?(?:id|number|no|uuid)|user[ _-]?name|login|screen[ _-]?name|handle)",
     ),
     (
         "PAYMENT_ID",
@@ -93,6 +93,7 @@ NO_VALUE = frozenset(
     }
 )
 LETTER, DIGIT = re.compile(r"[^\W\d_]"), re.compile(r"\d")
+SENTENCE = re.compile(r"\b(?:required|must|should|the|your|this|invalid|of|for)\b", re.IGNORECASE)
 NO_STREET = re.compile(r"\w+://|0x|[0-9a-fA-F.:]+$|\S+@\S+$|[\w.-]+:\d+$")
 COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in KEYS)
 CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -124,12 +125,13 @@ def is_plausible(kind: str, value: str) -> bool:
 
 def is_secret(value: str, _digits: int) -> bool:
     """Whether a value is more than a mark, and not code that reads it from elsewhere."""
-    return len(value) >= 3 and CODE.fullmatch(value) is None
+    return len(value) >= 3 and " " not in value and CODE.fullmatch(value) is None
 
 
 def is_address(value: str, digits: int) -> bool:
     """Whether a value is words or a number with letters, not a URL, a network address or a memory address."""
-    return (" " in value or digits > 0) and LETTER.search(value) is not None and not NO_STREET.match(value)
+    is_place = (" " in value or digits > 0) and LETTER.search(value) is not None
+    return is_place and not NO_STREET.match(value) and not SENTENCE.search(value)
 
 
 PLAUSIBLE: dict[str, Callable[[str, int], bool]] = {

@@ -169,7 +169,10 @@ def furthest(row: Sequence[Word], first: int) -> int:
 def is_name(text: str) -> bool:
     """Whether words that something introduces as a name can be one: none is a common word, or one is a known name."""
     known = words_known()
-    kinds = [kind_of(word[:1].upper() + word[1:], known) for word in re.split(r"[\s.]+", text) if word not in PARTICLES]
+    words = [word for word in re.split(r"[\s.-]+", text) if word and word not in PARTICLES]
+    kinds = [kind_of(word[:1].upper() + word[1:], known) for word in words]
+    if any(word[1:] != word[1:].lower() and not word.startswith(("Mc", "Mac", "O'")) for word in words):
+        return False
     if text[:1].islower():
         return any(kind & (GIVEN | SURNAME) for kind in kinds) and not any(kind & COMMON for kind in kinds)
     is_plain = not any(kind & (COMMON | PLACE) for kind in kinds)

@@ -1,6 +1,7 @@
 """What a value is by what its text speaks of: dates in one about birth, five digits in one about zip codes."""
 
 import re
+from bisect import bisect_left
 from calendar import month_abbr
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
@@ -12,7 +13,8 @@ from flywheel.pool.anonymization.forms import DATE
 
 MONTHS = {month.lower(): number for number, month in enumerate(month_abbr) if month}
 BIRTH = ("birth", "dob", "born", "passenger", "patient")
-POSTAL = re.compile(r"\bzip\b|post(?:al)?[ _-]?code")
+POSTAL = re.compile(r"(?<![.\w])zip\b(?!\()|post(?:al)?[ _-]?code")
+NEAR = 200  # characters behind such a word
 FIVE_DIGITS = re.compile(r"(?<![\w$€£#./-])\d{5}(?:-\d{4})?(?![\w/%-]|[.,]\d)")
 BESIDE = re.compile(r"[\s|(,;:*_–—-]{1,8}(?:<br>\s*)?\Z")  # between a name and its date
 PARTS = re.compile(r"[A-Za-z]{3,}|\d+")
@@ -24,9 +26,11 @@ def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     if any(word in lower for word in BIRTH):
         yield from birth_dates(text, spans)
     ends = {span.end for span in spans if span.type == "PERSON"}
-    is_postal = ("zip" in lower or "post" in lower) and POSTAL.search(lower) is not None
-    for match in FIVE_DIGITS.finditer(text) if is_postal or ends else ():
-        if is_postal or (text[match.start() - 2 : match.start()] == ", " and match.start() - 2 in ends):
+    postal = [match.end() for match in POSTAL.finditer(lower)] if "zip" in lower or "post" in lower else []
+    for match in FIVE_DIGITS.finditer(text) if postal or ends else ():
+        nearest = bisect_left(postal, match.start()) - 1
+        is_near = nearest >= 0 and match.start() - postal[nearest] <= NEAR
+        if is_near or (text[match.start() - 2 : match.start()] == ", " and match.start() - 2 in ends):
             yield Span(*match.span(), "ZIP_CODE", "five digits in a text about zip codes, or behind a name")
 
 

@@ -7,8 +7,10 @@ what they stand for. Detectors look at the view; what they find is replaced in t
 
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain, repeat
 
 from msgspec import Struct
 
@@ -16,6 +18,8 @@ DEEPEST = 4  # JSON quoted in JSON quoted in JSON …
 JSON_ENDS = {"{": "}", "[": "]", '"': '"'}
 ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 ODD = re.compile(r"[^\x01-\x7f]|%[2-7][0-9A-Fa-f]|\\_")
+ODD_IN_CODE = re.compile(r"[^\x01-\x7f]|%[2-7][0-9A-Fa-f]|\\[_nrt]")
+WINDOWS = re.compile(r"[A-Za-z]:\\|\\\\\w")
 ODD_IN_JSON = re.compile(r"\\u[0-9A-Fa-f]{4}|\\[\"\\/bfnrt]|[^\x01-\x7f]|%[2-7][0-9A-Fa-f]")
 LOOKALIKES = str.maketrans(
     "аеорсухіјѕԁһӏԛԝьАВЕКМНОРСТУХІЈЅԌαβεηικνορτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧıɡ",
@@ -29,6 +33,7 @@ PUNCTUATION = {
     **dict.fromkeys("\u2024\u3002\uff0e\uff61", "."),
     "\0": "\ufffd",
 }
+OPENING = re.compile(r'\{\s*"|\[\s*[{"\[]')
 HEX = re.compile(r"(?:%|\\u)([0-9A-Fa-f]+)")
 LATIN = re.compile(r"[A-Za-z0-9]")
 WORD = re.compile(r"[^\W_]+")
@@ -65,7 +70,8 @@ def views_of(text: str) -> list[View]:
     views: list[View] = []
     for start, end, quoted in blocks(text):
         part = text[start:end]
-        views.append(unquoted(part, offset=start) if quoted else view_of(part, offset=start))
+        written = ODD if WINDOWS.search(part) else ODD_IN_CODE  # a path's folder may begin with n, r or t
+        views.append(unquoted(part, offset=start) if quoted else view_of(part, offset=start, pattern=written))
     return views
 
 
@@ -73,8 +79,7 @@ def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
     """Runs of lines that are JSON each, and runs of others: a key may span these."""
     begin = position = 0
     before: bool | None = None
-    for line in text.splitlines(keepends=True):
-        quoted = "\\" in line and is_json(line)
+    for line, quoted in pieces_of(text):
         if before is not None and quoted != before:
             yield begin, position, before
             begin = position
@@ -84,9 +89,23 @@ def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
         yield begin, position, before
 
 
+def pieces_of(text: str) -> Iterator[tuple[str, bool]]:
+    """Each line and whether it is JSON; one that is JSON behind a word (``data: {…}``) in two pieces."""
+    for line in text.splitlines(keepends=True):
+        if "\\" not in line or is_json(line):
+            yield line, "\\" in line
+            continue
+        opening = OPENING.search(line)
+        if opening is None or not is_json(line[opening.start() :]):
+            yield line, False
+            continue
+        yield line[: opening.start()], False
+        yield line[opening.start() :], True
+
+
 def is_json(text: str) -> bool:
     """Whether the text looks like a JSON object, list or string, perhaps cut off at its end."""
-    stripped = text.strip()
+    stripped = text.strip().rstrip(",")
     closing = JSON_ENDS.get(stripped[:1])
     if closing is None:
         return False
@@ -96,12 +115,13 @@ def is_json(text: str) -> bool:
 def unquoted(text: str, *, offset: int = 0) -> View:
     """JSON with its escapes resolved, as often as it is quoted."""
     view = view_of(text, offset=offset, pattern=ODD_IN_JSON, quoted=1)
-    while '\\"' in view.text and view.quoted < DEEPEST:
+    while ('\\"' in view.text or "\\u" in view.text) and view.quoted < DEEPEST:
         inner = view_of(view.text, pattern=ODD_IN_JSON, quoted=view.quoted + 1)
         if inner.starts is None or inner.ends is None:
             break
         places = [view.whole(start, end) for start, end in zip(inner.starts, inner.ends, strict=True)]
-        view = View(inner.text, 0, [first for first, _ in places], [last for _, last in places], inner.quoted)
+        starts, ends = array("I", (first for first, _ in places)), array("I", (last for _, last in places))
+        view = View(inner.text, 0, starts, ends, inner.quoted)
     return view
 
 
@@ -116,12 +136,11 @@ def view_of(text: str, *, offset: int = 0, pattern: re.Pattern[str] = ODD, quote
     seen = without_lookalikes("".join([*pieces, text[position:]]))
     if all(last - first == len(instead) for (first, last), instead in read):
         return View(seen, offset, quoted=quoted)
-    starts: list[int] = []
-    ends: list[int] = []
+    starts, ends = array("I"), array("I")  # eight bytes a character; lists of integers take seventy
     position = 0
     for (first, last), instead in [*read, ((len(text), len(text)), "")]:
-        starts += [*range(offset + position, offset + first), *[offset + first] * len(instead)]
-        ends += [*range(offset + position + 1, offset + first + 1), *[offset + last] * len(instead)]
+        starts.extend(chain(range(offset + position, offset + first), repeat(offset + first, len(instead))))
+        ends.extend(chain(range(offset + position + 1, offset + first + 1), repeat(offset + last, len(instead))))
         position = last
     return View(seen, 0, starts, ends, quoted)
 

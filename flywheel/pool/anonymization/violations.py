@@ -25,7 +25,7 @@ SUSPECTS: dict[str, re.Pattern[str]] = {
         r"|\bsk-[A-Za-z0-9]{20,}|\bxox[bp]-\d|\beyJ[\w-]+\.eyJ"
     ),
     "URL_CREDENTIALS": re.compile(r"://[^\s/:@\[\]]+:[^\s/@\[\]]+@"),
-    "FILE_PATH": re.compile(r"(?:^|[\s\"'=(])(?:/home/|/Users/|[A-Za-z]:\\Users\\)\w"),
+    "FILE_PATH": re.compile(r"(?:^|[\s\"'=(:/])(?:/home/|/Users/|[A-Za-z]:\\Users\\)\w"),
     "PHONE_NUMBER": re.compile(r"(?<![\w.-])\(?\d{3}\)?[ .-]\d{3}[.-]\d{4}(?![\w-])"),
 }
 

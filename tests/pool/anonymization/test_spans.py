@@ -106,10 +106,51 @@ def test_keys_and_bare_numbers_of_a_record_are_values_too() -> None:
         "flight HAT201 on 2024-05-22, $173, seat 12A, gate B4",
         "test_run_001 and data_set_2024 passed",
         "aspect ratio 16:9, at 12:34:56",
+        "self.password = password; login(password=password); const password = req.body.password;",
+        "zip(a, b); range(10000, 20000)",
+        "x[::2], y[1::2], a::b(), std::vector",
+        "pip install torch==1.2.3.4",
+        "lodash@4.17.21 @types/node@18.0.0 actions/checkout@v4.1.0",
+        '{"timeout": 1000, "limit": 5000, "gid": 1000}',
+        "tokenizer_class: Qwen2TokenizerFast, eos_token_id=128009, max_tokens: 4096",
+        "sk-learn-contrib-packages-list",
+        '{"$ref": "#/definitions/Address"}',
+        "GET /api/v1/users 2>/dev/null",
+        "@@ -1,3 +1000000,3 @@\n+123456789,foo",
+        "the Adam optimizer, Travis CI, Thompson sampling, assert x is True",
+        "16 GB of RAM, slot M2 8GB",
+        '{"errors": {"password": "This field is required", "address": "is required"}}',
     ],
 )
 def test_what_is_neither_personal_nor_secret_stays(text: str) -> None:
     assert find_spans(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("call +447700900123", "+447700900123"),
+        ("call +91 98765 43210 now", "+91 98765 43210"),
+        ("(415) 555 2671", "(415) 555 2671"),
+        ("from 10.0.0.1:8080", "10.0.0.1"),
+        ("phone_number: 4155552671", "4155552671"),
+        ("social_security_number=078051120", "078051120"),
+        ("https://example.org/?phone_number=4155552671&x=1", "4155552671"),
+        ("date_of_birth: 1990-01-02", "1990-01-02"),
+        ("first_name: Zorblatt", "Zorblatt"),
+        ("first_name='Zorblatt'", "Zorblatt"),
+        ("PATH=/bin:/home/ann/x", "/home/ann/x"),
+        ("file:///home/ann/x.py", "file:///home/ann/x.py"),
+        ("C:\\Users\\Ann Lee\\doc.txt", "C:\\Users\\Ann Lee\\doc.txt"),
+        ("DB_PASSWORD='pa*ss12word'", "pa*ss12word"),
+        ('password: "ab,cd12!"', "ab,cd12!"),
+        ('Result: {"m": "Hello,\\nSarah Miller\\n415-555-2671"}', "Sarah Miller"),
+        ('data: {"m": "\\tann@example.org"}', "ann@example.org"),
+        ('print("Dear\\nJohn Smith")', "John Smith"),
+    ],
+)
+def test_values_are_found_as_people_write_them(text: str, value: str) -> None:
+    assert value in [text[span.start : span.end] for span in find_spans(text)]
 
 
 @pytest.mark.parametrize(
