@@ -23,6 +23,7 @@ from pydantic_settings import (
 from typing_extensions import override
 
 from flywheel.errors import ConfigurationError
+from flywheel.pool.anonymization.own_types import OwnTypes
 from flywheel.pool.anonymization.policy import AnonymizationPolicies
 
 ProfileName = Literal["production", "quickstart", "smoke"]
@@ -241,11 +242,14 @@ class SecondDetectorSettings(Section):
     )
 
 
-class AnonymizationSettings(Section):
+class AnonymizationSettings(Section, OwnTypes):
     """What anonymizing does beyond what it always does."""
 
     policies: AnonymizationPolicies = Field(AnonymizationPolicies(), description="for all tenants and for single ones")
     second_detector: SecondDetectorSettings = SecondDetectorSettings()
+    ner_model: str = Field(
+        "", description="spaCy pipeline, a package or a folder, whose persons are replaced too; empty: rules alone"
+    )
 
 
 class RoutingStatisticsSettings(Section):

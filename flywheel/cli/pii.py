@@ -31,8 +31,13 @@ def pii() -> None:
 )
 @click.option("--output", "target", metavar="FILE", required=True, help='JSON lines {"spans": […]}; - is stdout.')
 @click.option("--processes", type=click.IntRange(min=1), help="For large inputs. [default: pool_processes]")
+@click.option(
+    "--ner-model", metavar="PIPELINE", help="spaCy pipeline that finds persons too. [default: anonymization.ner_model]"
+)
 @click.pass_obj
-def scan(load: "Callable[[], Settings]", *, source: str, target: str, processes: int | None) -> None:
+def scan(
+    load: "Callable[[], Settings]", *, source: str, target: str, processes: int | None, ner_model: str | None
+) -> None:
     """Find personal data and secrets in every text.
 
     Each output line has the spans of the input line at its place: {"spans": [{"start", "end", "type"}]}, offsets in
@@ -45,11 +50,14 @@ def scan(load: "Callable[[], Settings]", *, source: str, target: str, processes:
       zcat texts.jsonl.gz | flywheel pii scan --input - --output - | jq .spans
     """
     from flywheel.pool.anonymization import scanning
+    from flywheel.pool.anonymization.detection import detection_in
     from flywheel.pool.workers import cores
 
-    used = processes or load().pool_processes or cores()
+    settings = load()
+    detection = detection_in(settings.anonymization, ner_model=ner_model)
+    used = processes or settings.pool_processes or cores()
     with scanning.opened(source) as lines, scanning.whole(target) as output:
-        count, spans = scanning.scan(lines, output, name=named_file(source), processes=used)
+        count, spans = scanning.scan(lines, output, name=named_file(source), processes=used, detection=detection)
     click.echo(f"{count:,} texts, {spans:,} spans", err=True)
 
 
@@ -59,7 +67,10 @@ def scan(load: "Callable[[], Settings]", *, source: str, target: str, processes:
 @click.option("--examples", type=click.IntRange(min=0), default=5, show_default=True, help="Of each type and mistake.")
 @click.option("--show", is_flag=True, help="Show the values of the examples instead of their shape.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def evaluate(*, labels: str, predictions: str | None, examples: int, show: bool, as_json: bool) -> None:
+@click.pass_obj
+def evaluate(
+    load: "Callable[[], Settings]", *, labels: str, predictions: str | None, examples: int, show: bool, as_json: bool
+) -> None:
     """Hold what is found against labels: recall, precision and F1 of each type with 95 % intervals.
 
     Labels are JSON lines {"text", "spans": [{"start", "end", "type"}]}, or the layouts tau-messages and
@@ -74,13 +85,16 @@ def evaluate(*, labels: str, predictions: str | None, examples: int, show: bool,
     """
     from flywheel.pool.anonymization import evaluation as judging
     from flywheel.pool.anonymization import labels as reading
+    from flywheel.pool.anonymization.detection import detection_in
     from flywheel.pool.anonymization.scanning import opened
     from flywheel.pool.anonymization.spans import find_spans
 
     with opened(labels) as lines:
         known = reading.read_labels(lines, name=named_file(labels))
     if predictions is None:
-        found = [tuple(judging.Mark(s.start, s.end, s.type) for s in find_spans(one.text)) for one in known.texts]
+        detection = detection_in(load().anonymization)
+        spans = (find_spans(one.text, detection=detection) for one in known.texts)
+        found = [tuple(judging.Mark(s.start, s.end, s.type) for s in some) for some in spans]
     else:
         with opened(predictions) as lines:
             found = reading.read_predictions(lines, known.texts, name=named_file(predictions))
@@ -97,7 +111,8 @@ def evaluate(*, labels: str, predictions: str | None, examples: int, show: bool,
 @click.argument("text", required=False)
 @click.option("--input", "source", metavar="FILE", help="Read the text from a file; - is stdin.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def explain(*, text: str | None, source: str | None, as_json: bool) -> None:
+@click.pass_obj
+def explain(load: "Callable[[], Settings]", *, text: str | None, source: str | None, as_json: bool) -> None:
     """Show what is found in TEXT, marked, and why, and what was looked at and refused. It shows values: they are yours.
 
     \b
@@ -108,6 +123,7 @@ def explain(*, text: str | None, source: str | None, as_json: bool) -> None:
     """
     from flywheel.cli.marked_text import print_marked, print_reasons
     from flywheel.pool.anonymization import spans as core
+    from flywheel.pool.anonymization.detection import detection_in
     from flywheel.pool.anonymization.scanning import opened
 
     if (text is None) == (source is None):
@@ -116,7 +132,7 @@ def explain(*, text: str | None, source: str | None, as_json: bool) -> None:
         with opened(source) as file:
             text = file.read().decode("utf-8", "replace")
     content = text or ""
-    found = core.find_spans(content)
+    found = core.find_spans(content, detection=detection_in(load().anonymization))
     refusing = getattr(core, "find_refused", None)  # not every set of detectors tells what it looked at
     refused = refusing(content) if refusing else []
     if as_json:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import inspect
 
+from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.points import KEPT_WITHIN, anonymize
 from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
 from flywheel.pool.anonymization.text import Anonymizer
@@ -59,17 +60,17 @@ TELLING: dict[str, str] = {
 """The part of each that must be gone."""
 
 
-def surviving(policies: AnonymizationPolicies) -> list[str]:
+def surviving(policies: AnonymizationPolicies, *, detection: Detection = DEFAULT) -> list[str]:
     """What anonymizing leaves of the canaries, by field and type; nothing where it does what it should."""
     distinct = {policy.model_dump_json(): policy for policy in (policies.default, *map(policies.of, policies.tenants))}
-    return sorted({place for policy in distinct.values() for place in left_by(policy)})
+    return sorted({place for policy in distinct.values() for place in left_by(policy, detection)})
 
 
-def left_by(policy: AnonymizationPolicy) -> Iterator[str]:
+def left_by(policy: AnonymizationPolicy, detection: Detection) -> Iterator[str]:
     """The same under one policy."""
     for kind, value in CANARIES.items():
         point = canary_point(value)
-        anonymizer = Anonymizer(keep_file_names=not policy.remove_file_names)
+        anonymizer = Anonymizer(detection=detection, keep_file_names=not policy.remove_file_names)
         anonymize(point, anonymizer=anonymizer, salt=b"of no tenant", policy=policy)
         yield from (f"{field}: {kind}" for field, text in strings(point) if TELLING[kind] in text)
 

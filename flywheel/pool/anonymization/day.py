@@ -10,6 +10,7 @@ from psycopg import Connection
 
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.canaries import surviving
+from flywheel.pool.anonymization.detection import detection_in
 from flywheel.pool.anonymization.points import AnonymizationJob, Anonymized, anonymize_points
 from flywheel.pool.anonymization.second_detector import Sample, second_look
 from flywheel.pool.anonymization.violations import EXAMPLES, Suspicions, suspicions_of
@@ -30,8 +31,8 @@ ROWS_FOR_PROCESSES = 4_000  # fewer are done before a process has started
 class AnonymizationReport(Struct, frozen=True, kw_only=True):
     """What was replaced. ``replaced`` counts by type; a value that occurs twice counts twice.
 
-    ``policies`` is the digest of the tenants' policies, ``version`` of points and policies: another of either is
-    another version of the day.
+    ``policies`` is the digest of the tenants' policies, ``detection`` of the team's own types and language model (empty
+    without any), ``version`` of points and both: another of any is another version of the day.
     """
 
     day: date
@@ -40,11 +41,12 @@ class AnonymizationReport(Struct, frozen=True, kw_only=True):
     replaced: dict[str, int]
     digest: str
     policies: str
+    detection: str = ""
 
     @property
     def version(self) -> str:
-        """What the day's points and the policies that made them are called together."""
-        return f"{self.digest}-{self.policies}"
+        """What the day's points and the settings that made them are called together."""
+        return "-".join(filter(None, (self.digest, self.policies, self.detection)))
 
 
 class Violations(Struct, frozen=True, kw_only=True):
@@ -68,11 +70,13 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
     """Read the day's validated points, replace what SPEC section 4 names, and write them as the anonymized ones.
 
     Raises:
+        ConfigurationError: the language model that is to find names cannot be used.
         PoolError: the lake or the tenant salt cannot be used, the salt is not the pool's, or the lake does not hold
             what was validated.
         DatabaseError: PostgreSQL cannot be used.
     """
     policies = pool.settings.anonymization.policies
+    detection = detection_in(pool.settings.anonymization)
     account = Account()
     with pool.exclusive(f"anonymization:{day}") as connection:
         known = connection.execute("SELECT validated_revision, points FROM days WHERE day = %s", (day,)).fetchone()
@@ -82,7 +86,8 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
             remember_tenants(connection, tenants_of(pool, day), salts)
         contents = pool.lake.contents(VALIDATED, str(day))
         jobs = (
-            AnonymizationJob(day=day, content=content, salt=salts.present, policies=policies) for content in contents
+            AnonymizationJob(day=day, content=content, salt=salts.present, policies=policies, detection=detection)
+            for content in contents
         )
         parts = mapped(anonymize_points, jobs, processes=processes)
         files = account.passing(parts, day=day, expected=expected_points(connection, day))
@@ -100,6 +105,7 @@ def anonymize_day(pool: BenchmarkPool, day: date) -> AnonymizationReport:
         replaced=dict(account.replaced),
         digest=account.digest.hexdigest(),
         policies=policies.digest(salt=salts.present),
+        detection=detection.digest(salt=salts.present),
     )
 
 
@@ -157,7 +163,7 @@ def find_violations(pool: BenchmarkPool, day: date) -> Violations:
     So is the digest of the points that it looked at: no tier takes others (``flywheel.pool.tiers``).
 
     Raises:
-        ConfigurationError: the second detector's spaCy pipeline is not installed.
+        ConfigurationError: a spaCy pipeline that the settings name is not installed.
         PoolError: the lake cannot be used.
         DatabaseError: PostgreSQL cannot be used.
     """
@@ -178,7 +184,7 @@ def enter_violations(pool: BenchmarkPool, connection: Connection[Any], day: date
     for found in mapped(suspicions_of, contents, processes=processes):
         total.add(found)
     second = second_look(sample, pool.settings.anonymization.second_detector, processes=pool.processes)
-    survived = surviving(pool.settings.anonymization.policies)
+    survived = surviving(pool.settings.anonymization.policies, detection=detection_in(pool.settings.anonymization))
     total.by_type.update({CANARY: len(survived)} if survived else {})
     total.where = [*(f"canary {place}" for place in survived), *total.where]
     count = total.by_type.total() + second.halting.by_type.total()

@@ -119,4 +119,4 @@ def options() -> Any:
 
 
 EVERYTHING, EDGE = Detector(FORMS), Detector(EDGE_FORMS)
-detect = EVERYTHING.detect
+"""The built-in forms, which no setting changes (``flywheel.pool.anonymization.detection`` adds to them)."""

@@ -8,28 +8,34 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from flywheel.pool.anonymization.detectors import EDGE, Span
+from flywheel.pool.anonymization.detection import DEFAULT, Detection
+from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.places import places_in
-from flywheel.pool.anonymization.spans import Named, by_text, read
+from flywheel.pool.anonymization.spans import Named, by_text, read, whole_texts
 from flywheel.pool.anonymization.text import Anonymizer
 
 
-def remove_identifiers(record: dict[str, Any] | list[Any]) -> Counter[str]:
+def remove_identifiers(record: dict[str, Any] | list[Any], *, detection: Detection = DEFAULT) -> Counter[str]:
     """Replace secrets, e-mail addresses, phone, card, account and state numbers in a record, in place.
 
     Args:
         record: what JSON has: dictionaries with text keys, lists, texts, numbers.
+        detection: types of the team's own go too; a language model is not asked here.
 
     Returns:
         How many values were replaced, by type.
     """
-    anonymizer = Anonymizer(find=find_at_edge)
-    anonymizer.replace(places_in(record))
+    anonymizer = Anonymizer(find=find_at_edge, detection=detection)
+    anonymizer.replace(places_in(record, detection=detection))
     return anonymizer.replaced
 
 
-def find_at_edge(texts: Sequence[str], *, named: Sequence[Named] = ()) -> list[list[Span]]:
-    """Closed forms in each text; what keys name is left to the pool."""
-    del named
+def find_at_edge(
+    texts: Sequence[str], *, named: Sequence[Named] = (), detection: Detection = DEFAULT
+) -> list[list[Span]]:
+    """Closed forms in each text; what keys name is left to the pool, but for own types."""
+    own = [one for one in named if one.type in detection.names]
     views, joined = read(texts)
-    return by_text(list(EDGE.detect(joined)), joined, views, texts)
+    return by_text(
+        [*detection.detect_at_edge(joined), *whole_texts(texts, own, views, detection)], joined, views, texts
+    )

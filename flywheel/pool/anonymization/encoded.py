@@ -7,7 +7,8 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from flywheel.pool.anonymization.detectors import Span, detect
+from flywheel.pool.anonymization.detection import DEFAULT, Detection
+from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.names import find_names
 
 LONGEST = 8_000  # characters: what is longer is a file
@@ -15,12 +16,12 @@ ALPHABET = str.maketrans("-_", "+/")
 PRINTABLE = 0.95  # of the decoded characters, at least
 
 
-def find_encoded(text: str) -> Iterator[Span]:
+def find_encoded(text: str, *, detection: Detection = DEFAULT) -> Iterator[Span]:
     """Runs of base64 that decode to a text with a personal or secret value in it."""
     for match in runs().finditer(text.encode("ascii", "replace")):  # a byte for each character
         encoded = match.group().decode()
         decoded = decoded_text(encoded) if len(encoded) <= LONGEST else None
-        inner = next(chain(detect(decoded), find_names(decoded)), None) if decoded else None
+        inner = next(chain(detection.detect(decoded), find_names(decoded)), None) if decoded else None
         if inner is not None:
             yield Span(match.start(), match.end(), inner.type, f"{inner.reason} in base64")
 

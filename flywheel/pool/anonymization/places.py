@@ -1,16 +1,12 @@
 """Where the texts of a record are: strings in nested dictionaries and lists, keys that are values, bare numbers."""
 
-import re
-from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 
-from flywheel.pool.anonymization.keys import NUMERIC, type_of_key
+from flywheel.pool.anonymization.detection import DEFAULT, Detection
 
 WORD = 20  # letters: nothing to find in a role, a verdict, a language
-NAME = re.compile(r"[A-Za-z][A-Za-z_]*\Z")
-"""A key of such a form is the name of a field, not a value."""
 
 
 class Place(Struct, frozen=True):
@@ -26,18 +22,29 @@ class Place(Struct, frozen=True):
     is_key: bool = False
 
 
-def places_in(value: Any, *, kept: tuple[str, ...] = (), kind: str | None = None) -> list[Place]:
-    """Every text within a dictionary or list. ``kept`` names keys of the outermost one to leave out."""
+def places_in(value: Any, *, kept: tuple[str, ...] = (), detection: Detection = DEFAULT) -> list[Place]:
+    """Every text within a dictionary or list. ``kept`` names keys of the outermost one to leave out.
+
+    ``detection`` says what keys mean.
+    """
     places: list[Place] = []
-    collect(value, places, kept=kept, kind=kind)
+    collect(value, places, detection, kept=kept)
     return places
 
 
-def collect(value: Any, places: list[Place], *, kept: tuple[str, ...] = (), kind: str | None = None) -> None:
+def collect(
+    value: Any,
+    places: list[Place],
+    detection: Detection,
+    *,
+    kept: tuple[str, ...] = (),
+    kind: str | None = None,
+) -> None:
     """Add them to the places."""
     is_list = type(value) is list
     items: Any = enumerate(value) if is_list else value.items()
     of_item, is_value = kind, False
+    facts_of_key = detection.facts_of_key
     for key, item in items:
         if not is_list:
             if key in kept:
@@ -49,17 +56,11 @@ def collect(value: Any, places: list[Place], *, kept: tuple[str, ...] = (), kind
             if of_item or not (len(item) <= WORD and item.isalpha() and item.islower()):
                 places.append(Place(value, key, item, of_item))
         elif type(item) is list:
-            collect(item, places, kind=of_item)
+            collect(item, places, detection, kind=of_item)
         elif type(item) is dict:
-            collect(item, places)
-        elif type(item) is int and of_item in NUMERIC:
+            collect(item, places, detection)
+        elif type(item) is int and of_item in detection.numeric:
             places.append(Place(value, key, str(item), of_item))
-
-
-@lru_cache(maxsize=8_192)
-def facts_of_key(key: str) -> tuple[str | None, bool]:
-    """What the key of a dictionary says of its value, and whether it is a value itself."""
-    return type_of_key(key), NAME.match(key) is None
 
 
 def rename_keys(renamed: list[tuple[dict[str, Any], str, str]]) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from flywheel.pool.anonymization.applying import apply_policy
+from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.places import Place, places_in
 from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
 from flywheel.pool.anonymization.tenants import tenant_hash
@@ -41,12 +42,13 @@ NOTHING: tuple[str, ...] = ()
 
 
 class AnonymizationJob(Struct, frozen=True, kw_only=True):
-    """A file of a day's validated points, the secret of the tenant hash, and what each tenant's policy is."""
+    """A file of a day's validated points, the secret of the tenant hash, the tenants' policies, what is looked for."""
 
     day: date
     content: bytes
     salt: bytes
     policies: AnonymizationPolicies
+    detection: Detection = DEFAULT
 
 
 class Anonymized(Struct, frozen=True, kw_only=True):
@@ -85,7 +87,7 @@ def anonymize_points(job: AnonymizationJob) -> Anonymized:
     for payload in texts_of(batch.column("payload")):
         point = decode(payload)
         policy = job.policies.of(point["tenantId"])
-        anonymizer = Anonymizer(keep_file_names=not policy.remove_file_names)
+        anonymizer = Anonymizer(detection=job.detection, keep_file_names=not policy.remove_file_names)
         anonymize(point, anonymizer=anonymizer, salt=job.salt, policy=policy)
         columns.add(point)
         if anonymizer.replaced:
@@ -112,7 +114,7 @@ def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes, policy: Anony
             if name not in KEPT:
                 places.append(Place(point, name, part))
         elif isinstance(part, dict | list):
-            places += places_in(part, kept=KEPT_WITHIN.get(name, NOTHING))
+            places += places_in(part, kept=KEPT_WITHIN.get(name, NOTHING), detection=anonymizer.detection)
     segments = point["provenance"]["segments"]
     places += [Place(segments, number, name) for number, name in enumerate(segments) if not OWN_SEGMENT.fullmatch(name)]
     anonymizer.replace(apply_policy(places, policy, tenant_id=point["tenantId"], replaced=anonymizer.replaced))

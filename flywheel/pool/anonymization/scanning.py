@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from flywheel.errors import InputError
+from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.spans import find_spans
 from flywheel.pool.workers import mapped
 
@@ -31,11 +32,12 @@ GZIP = b"\x1f\x8b"
 
 
 class Chunk(Struct, frozen=True, kw_only=True):
-    """Consecutive lines of a file, the number of the first one from 1, and the name of the file."""
+    """Consecutive lines of a file, the number of the first one from 1, the file's name, what is looked for."""
 
     name: str
     first: int
     lines: list[bytes]
+    detection: Detection = DEFAULT
 
 
 class Scanned(Struct, frozen=True, kw_only=True):
@@ -47,7 +49,9 @@ class Scanned(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def scan(source: BinaryIO, target: BinaryIO, *, name: str, processes: int) -> tuple[int, int]:
+def scan(
+    source: BinaryIO, target: BinaryIO, *, name: str, processes: int, detection: Detection = DEFAULT
+) -> tuple[int, int]:
     """Write ``{"spans": […]}`` for every line ``{"text": …}``, its other keys kept.
 
     Returns how many lines and spans there were.
@@ -56,7 +60,7 @@ def scan(source: BinaryIO, target: BinaryIO, *, name: str, processes: int) -> tu
         InputError: a line cannot be used; what was written until then is of no use.
         PoolError: a process died.
     """
-    chunks = chunks_of(source, name=name)
+    chunks = chunks_of(source, name=name, detection=detection)
     first = list(islice(chunks, CHUNKS_FOR_PROCESSES))
     used = processes if len(first) == CHUNKS_FOR_PROCESSES else 1
     lines = spans = 0
@@ -68,7 +72,7 @@ def scan(source: BinaryIO, target: BinaryIO, *, name: str, processes: int) -> tu
     return lines, spans
 
 
-def chunks_of(source: Iterable[bytes], *, name: str) -> Iterator[Chunk]:
+def chunks_of(source: Iterable[bytes], *, name: str, detection: Detection = DEFAULT) -> Iterator[Chunk]:
     """The lines in chunks of about ``CHUNK_BYTES``; a longer line is one by itself."""
     lines: list[bytes] = []
     first, size = 1, 0
@@ -76,10 +80,10 @@ def chunks_of(source: Iterable[bytes], *, name: str) -> Iterator[Chunk]:
         lines.append(line)
         size += len(line)
         if size >= CHUNK_BYTES:
-            yield Chunk(name=name, first=first, lines=lines)
+            yield Chunk(name=name, first=first, lines=lines, detection=detection)
             first, lines, size = first + len(lines), [], 0
     if lines:
-        yield Chunk(name=name, first=first, lines=lines)
+        yield Chunk(name=name, first=first, lines=lines, detection=detection)
 
 
 def scan_chunk(chunk: Chunk) -> Scanned:
@@ -88,7 +92,7 @@ def scan_chunk(chunk: Chunk) -> Scanned:
     count = 0
     for number, line in enumerate(chunk.lines, chunk.first):
         try:
-            content, spans = scan_line(line)
+            content, spans = scan_line(line, detection=chunk.detection)
         except (TypeError, ValueError) as error:
             return Scanned(problem=f"{chunk.name}:{number}: {error}. A line is a JSON object with a string as its text")
         written.append(content)
@@ -96,7 +100,7 @@ def scan_chunk(chunk: Chunk) -> Scanned:
     return Scanned(content=b"".join(written), lines=len(written), spans=count)
 
 
-def scan_line(line: bytes) -> tuple[bytes, int]:
+def scan_line(line: bytes, *, detection: Detection = DEFAULT) -> tuple[bytes, int]:
     """The output for one line, and how many spans are in it. Values of other keys stay as they are written.
 
     Raises:
@@ -114,7 +118,8 @@ def scan_line(line: bytes) -> tuple[bytes, int]:
         text = cast("dict[str, object]", record).pop("text", None)
     if not isinstance(text, str):
         raise TypeError("no text, or one that is not a string")
-    spans = [{"start": span.start, "end": span.end, "type": span.type} for span in find_spans(text)]
+    found = find_spans(text, detection=detection)
+    spans = [{"start": span.start, "end": span.end, "type": span.type} for span in found]
     output = {**record, "spans": spans}
     return (msgspec.json.encode(output) if plain else json.dumps(output).encode()) + b"\n", len(spans)
 

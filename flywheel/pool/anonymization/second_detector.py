@@ -227,8 +227,8 @@ def analyzer_of(model: str) -> "AnalyzerEngine":
         engine.nlp = {"en": spacy.load(model) if model else words_of(spacy)}
     except OSError as error:
         raise ConfigurationError(
-            f"anonymization.second_detector.model: the spaCy pipeline {model!r} is not installed. Install its wheel, "
-            f"name a folder that holds it, or leave the field empty for patterns alone"
+            f"the spaCy pipeline {model!r} is not installed. Install its wheel, name a folder that holds it, or leave "
+            f"it out of anonymization.second_detector.model, anonymization.ner_model and --ner-model"
         ) from error
     return AnalyzerEngine(nlp_engine=engine)
 

@@ -12,9 +12,9 @@ from operator import attrgetter
 from msgspec import Struct
 
 from flywheel.pool.anonymization.checks import is_wordy
-from flywheel.pool.anonymization.detectors import Span, detect
+from flywheel.pool.anonymization.detection import DEFAULT, Detection
+from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.encoded import find_encoded
-from flywheel.pool.anonymization.keys import is_plausible
 from flywheel.pool.anonymization.names import COMMON, PLACE, WORD, find_names, kind_of, words_known
 from flywheel.pool.anonymization.surroundings import find_by_surroundings
 from flywheel.pool.anonymization.views import View, views_of
@@ -37,18 +37,24 @@ class Named(Struct, frozen=True):
     type: str
 
 
-def find_spans(text: str) -> list[Span]:
+def find_spans(text: str, *, detection: Detection = DEFAULT) -> list[Span]:
     """Every personal or secret value of a text, in order, without overlaps; offsets in characters."""
-    return find_each([text])[0]
+    return find_each([text], detection=detection)[0]
 
 
-def find_each(texts: Sequence[str], *, named: Sequence[Named] = ()) -> list[list[Span]]:
+def find_each(texts: Sequence[str], *, named: Sequence[Named] = (), detection: Detection = DEFAULT) -> list[list[Span]]:
     """The same for each text of one record. ``named`` are those that are a value of this type as a whole."""
     views, joined = read(texts)
-    spans = [*detect(joined), *find_names(joined), *whole_texts(texts, named, views)]
+    spans = [*detection.detect(joined), *find_names(joined), *whole_texts(texts, named, views, detection)]
     spans += find_by_surroundings(joined, spans)
-    spans += find_encoded(joined)
+    spans += find_encoded(joined, detection=detection)
     spans += find_carried(joined, carried_values(joined, spans))
+    if detection.names:
+        spans += find_carried(joined, carried_values(joined, spans, types=detection.names))
+    if detection.ner_model:
+        from flywheel.pool.anonymization.ner import find_persons
+
+        spans += find_persons(joined, detection.ner_model)
     return by_text(spans, joined, views, texts)
 
 
@@ -68,9 +74,11 @@ def by_text(
     return [merged(some) for some in found]
 
 
-def whole_texts(texts: Sequence[str], named: Sequence[Named], views: Sequence[tuple[int, View]]) -> Iterator[Span]:
+def whole_texts(
+    texts: Sequence[str], named: Sequence[Named], views: Sequence[tuple[int, View]], detection: Detection
+) -> Iterator[Span]:
     """The texts that a key names, where they are in the joined views."""
-    types = {one.number: one.type for one in named if is_plausible(one.type, texts[one.number])}
+    types = {one.number: one.type for one in named if detection.is_plausible(one.type, texts[one.number])}
     position = 0
     for number, view in views if types else ():
         if number in types and view.text:
@@ -102,11 +110,11 @@ def merged(spans: Sequence[Span]) -> list[Span]:
     return result
 
 
-def carried_values(text: str, spans: Sequence[Span]) -> set[tuple[str, str]]:
+def carried_values(text: str, spans: Sequence[Span], *, types: frozenset[str] = CARRIED) -> set[tuple[str, str]]:
     """Values that what was found gives away for the rest of the record, and their types."""
     values: set[tuple[str, str]] = set()
     for span in spans:
-        if span.type in CARRIED:
+        if span.type in types:
             values |= values_of(text[span.start : span.end], span.type)
     return values
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.paths import named_path
 from flywheel.pool.anonymization.places import Place, places_in, rename_keys
@@ -16,7 +17,9 @@ from flywheel.pool.anonymization.spans import Named, find_each
 class Find(Protocol):
     """Finds what is personal or secret in each text of one record."""
 
-    def __call__(self, texts: Sequence[str], *, named: Sequence[Named] = ()) -> list[list[Span]]:
+    def __call__(
+        self, texts: Sequence[str], *, named: Sequence[Named] = (), detection: Detection = DEFAULT
+    ) -> list[list[Span]]:
         """See ``flywheel.pool.anonymization.spans.find_each``."""
 
 
@@ -29,10 +32,14 @@ LONGEST_GAP = 64  # characters between a key of JSON and its value
 class Anonymizer:
     """Replaces within one point: ``[EMAIL_ADDRESS_1]`` is the same address wherever the point has it.
 
-    Make a new one for each point, so that no value can be followed from point to point. ``find`` says what is replaced.
+    Make a new one for each point, so that no value can be followed from point to point. ``find`` and ``detection``
+    say what is replaced.
     """
 
-    def __init__(self, *, find: Find = find_each, keep_file_names: bool = False) -> None:
+    def __init__(
+        self, *, find: Find = find_each, detection: Detection = DEFAULT, keep_file_names: bool = False
+    ) -> None:
+        self.detection = detection
         self._find = find
         self.replaced: Counter[str] = Counter()
         self._keep_file_names = keep_file_names
@@ -44,6 +51,7 @@ class Anonymizer:
         found = self._find(
             [place.text for place in places],
             named=[Named(number, place.type) for number, place in enumerate(places) if place.type],
+            detection=self.detection,
         )
         renamed: list[tuple[dict[str, Any], str, str]] = []
         for place, spans in zip(places, found, strict=True):
@@ -65,7 +73,7 @@ class Anonymizer:
     def value(self, value: Any) -> Any:
         """A copy of nested lists and dictionaries without personal data and secrets."""
         holder = [copy.deepcopy(value)]
-        self.replace(places_in(holder))
+        self.replace(places_in(holder, detection=self.detection))
         return holder[0]
 
     def _replaced(self, text: str, spans: Sequence[Span]) -> str:
