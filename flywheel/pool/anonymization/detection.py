@@ -5,7 +5,7 @@ Made once a process for its settings and passed along. It travels to other proce
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from flywheel.pool.anonymization.checks import NEAR, PLACEHOLDER, Check, Place
+from flywheel.pool.anonymization.checks import NEAR, Check, Place
 from flywheel.pool.anonymization.detectors import EDGE, EVERYTHING, Detector, Span
 from flywheel.pool.anonymization.forms import Form
 from flywheel.pool.anonymization.keys import NO_VALUE, NUMERIC, is_plausible, type_of_key
-from flywheel.pool.anonymization.own_types import OwnType, quiet, spelled, squashed
+from flywheel.pool.anonymization.own_types import OwnType, built_in, quiet, spelled, squashed
 
 if TYPE_CHECKING:
     from flywheel.settings import AnonymizationSettings
@@ -117,7 +117,7 @@ def detection_in(settings: "AnonymizationSettings", *, ner_model: str | None = N
 def is_value(value: str) -> bool:
     """Whether a text behind a key is a value at all: not a word about it, and no placeholder."""
     stripped = value.strip()
-    return bool(stripped) and stripped.lower() not in NO_VALUE and not PLACEHOLDER.fullmatch(stripped)
+    return bool(stripped) and stripped.lower() not in NO_VALUE and not placeholder().fullmatch(stripped)
 
 
 def behind_key(text: str, start: int, end: int) -> Place | None:
@@ -160,5 +160,11 @@ def matching(own: OwnType) -> Check:
 def is_in_placeholder(text: str, start: int, end: int) -> bool:
     """Whether the place is within what already stands for a value."""
     opening = text.rfind("[", max(0, start - NEAR), start + 1)
-    placeholder = PLACEHOLDER.match(text, opening) if opening >= 0 else None
-    return placeholder is not None and placeholder.end() >= end
+    match = placeholder().match(text, opening) if opening >= 0 else None
+    return match is not None and match.end() >= end
+
+
+@cache
+def placeholder() -> re.Pattern[str]:
+    """A built-in type's placeholder, whole; ``[EMP_123456]`` may be a value, whatever the own types are called."""
+    return re.compile(rf"\[(?:(?:{'|'.join(sorted(built_in()))})_\d+|TENANT)\]")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from flywheel.errors import PoolError
 from flywheel.pool.anonymization.applying import apply_policy
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.places import Place, places_in
@@ -79,7 +80,11 @@ class Columns:
 
 
 def anonymize_points(job: AnonymizationJob) -> Anonymized:
-    """The points without persons and secrets; what is not replaced stays as it is, byte for byte."""
+    """The points without persons and secrets; what is not replaced stays as it is, byte for byte.
+
+    Raises:
+        PoolError: an own type replaces what a point cannot do without.
+    """
     batch = points_in(job.content, day=job.day)
     columns = Columns()
     replaced: Counter[str] = Counter()
@@ -91,13 +96,28 @@ def anonymize_points(job: AnonymizationJob) -> Anonymized:
         anonymize(point, anonymizer=anonymizer, salt=job.salt, policy=policy)
         columns.add(point)
         if anonymizer.replaced:
-            decode_point(columns.payload[-1])  # it still is a point
+            require_point(point["id"], columns.payload[-1])
             replaced.update(anonymizer.replaced)
             changed += 1
     clean = with_columns(batch, columns)
     digest = Digest()
     digest.add_batch(clean)
     return Anonymized(file=lake_file([clean], key=PARTITION), digest=digest, changed=changed, replaced=replaced)
+
+
+def require_point(point_id: str, payload: bytes) -> None:
+    """It still is a point: a team's own type may take a moment for a value, or a word that a field must have.
+
+    Raises:
+        PoolError: it is none any more.
+    """
+    try:
+        decode_point(payload)
+    except msgspec.ValidationError as error:
+        raise PoolError(
+            f"point {point_id} is none any more once its values are replaced: {error}. Nothing was written. Make the "
+            f"patterns and keys of anonymization.types narrower"
+        ) from None
 
 
 def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes, policy: AnonymizationPolicy) -> None:
