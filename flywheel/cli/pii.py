@@ -91,14 +91,16 @@ def evaluate(
 
     with opened(labels) as lines:
         known = reading.read_labels(lines, name=named_file(labels))
+    settings = load().anonymization
     if predictions is None:
-        detection = detection_in(load().anonymization)
+        detection = detection_in(settings)
         spans = (find_spans(one.text, detection=detection) for one in known.texts)
         found = [tuple(judging.Mark(s.start, s.end, s.type) for s in some) for some in spans]
     else:
         with opened(predictions) as lines:
             found = reading.read_predictions(lines, known.texts, name=named_file(predictions))
-    result = judging.evaluate(known.texts, found, complete=known.complete, examples=examples)
+    own = frozenset(one.name for one in settings.types)
+    result = judging.evaluate(known.texts, found, complete=known.complete, examples=examples, own=own)
     if as_json:
         print_json(document(result, known.texts, show=show))
         return

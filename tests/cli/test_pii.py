@@ -138,3 +138,28 @@ def test_explain_lets_no_text_command_the_terminal(flywheel: Run) -> None:
 def test_explain_takes_one_text(flywheel: Run) -> None:
     assert flywheel("explain").exit_code == 2
     assert flywheel("explain", "a", "--input", "-").exit_code == 2
+
+
+def test_types_of_ones_own_are_found_by_every_command(flywheel: Run, tmp_path: Path) -> None:
+    (tmp_path / "flywheel.toml").write_text(
+        '[anonymization]\ntypes = [{name = "EMPLOYEE_NUMBER", pattern = "\\\\bEMP-\\\\d{6}\\\\b"}]\n'
+    )
+    span = {"start": 4, "end": 14, "type": "EMPLOYEE_NUMBER"}
+    scanned = flywheel("scan", "--input", "-", "--output", "-", stdin='{"text": "ask EMP-123456"}')
+    assert json.loads(scanned.stdout) == {"spans": [span]}
+    assert "EMPLOYEE_NUMBER" in flywheel("explain", "ask EMP-123456").stdout
+    labels = write(tmp_path / "labels.jsonl", {"text": "ask EMP-123456", "spans": [span]})
+    assert json.loads(flywheel("evaluate", "--labels", labels, "--json").stdout)["total"]["removed"] == 1
+
+
+def test_scan_asks_a_language_model_that_is_named_and_says_when_it_cannot(flywheel: Run, tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed; pip install 'arbiter-flywheel[presidio]'")
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": "Zqoro Vxilla"}])
+    pipeline.to_disk(tmp_path / "names")
+    command = ("scan", "--input", "-", "--output", "-", "--ner-model")
+    found = flywheel(*command, str(tmp_path / "names"), stdin='{"text": "Zqoro Vxilla"}').stdout
+    assert json.loads(found) == {"spans": [{"start": 0, "end": 12, "type": "PERSON"}]}
+    missing = flywheel(*command, "en_nobody_has_this", stdin='{"text": "Zqoro Vxilla"}')
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert "'en_nobody_has_this' is not installed" in missing.stderr

@@ -111,6 +111,7 @@ def evaluate(
     *,
     complete: Collection[str] | None = None,
     examples: int = 20,
+    own: frozenset[str] = frozenset(),
 ) -> Evaluation:
     """Hold what was found in each text against its labels.
 
@@ -120,11 +121,12 @@ def evaluate(
         complete: types of which every occurrence is labelled; precision is judged by these alone. None: those that
             are labelled at all.
         examples: how many misses, and how many wrong spans, are kept of each type.
+        own: a team's own types, which must go too.
 
     Raises:
         ValueError: there are fewer or more predictions than texts.
     """
-    account = Account(examples)
+    account = Account(examples, own=own)
     for text, found in zip(texts, predictions, strict=True):
         account.add(text, tuple(found))
     return account.evaluation(complete)
@@ -133,12 +135,13 @@ def evaluate(
 class Account:
     """The running account of texts, each looked at once."""
 
-    def __init__(self, examples: int = 20) -> None:
+    def __init__(self, examples: int = 20, *, own: frozenset[str] = frozenset()) -> None:
         self.texts = self.characters = self.replaced = 0
         self.counts: dict[str, Counter[str]] = defaultdict(Counter)
         self.missed: list[Example] = []
         self.wrong: list[Example] = []
         self._examples = examples
+        self._must_go = MUST_GO | own
 
     def add(self, text: LabelledText, found: Sequence[Mark]) -> None:
         """Account for one text and what was found in it."""
@@ -159,11 +162,11 @@ class Account:
             counts["removed"] += removed
             counts["typed"] += share(text.text, label, own) >= COVERED
             counts["exact"] += label in found
-            if not removed and label.type in MUST_GO:
+            if not removed and label.type in self._must_go:
                 self._keep(self.missed, Example(number=number, mark=label), counts["labels"] - counts["removed"])
 
     def _found(self, number: int, text: LabelledText, found: Sequence[Mark]) -> None:
-        must_go = [label for label in text.marks if label.type in MUST_GO]
+        must_go = [label for label in text.marks if label.type in self._must_go]
         for mark in found:
             counts = self.counts[mark.type]
             own = [label for label in text.marks if label.type == mark.type]
@@ -184,28 +187,31 @@ class Account:
         labelled = {kind for kind, counts in self.counts.items() if counts["labels"]}
         judged = labelled if complete is None else set(complete)
         total: Counter[str] = Counter()
-        for kind in MUST_GO & self.counts.keys():
+        for kind in self._must_go & self.counts.keys():
             names = [*OF_LABELS, *(OF_FOUND if kind in judged else ())]
             total.update({name: self.counts[kind][name] for name in names})
         return Evaluation(
             texts=self.texts,
             characters=self.characters,
             replaced_characters=self.replaced,
-            types=tuple(scores(kind, counts, judged=kind in judged) for kind, counts in sorted(self.counts.items())),
-            total=scores(TOTAL, total, judged=bool(judged & MUST_GO)),
+            types=tuple(
+                scores(kind, counts, judged=kind in judged, must_go=kind in self._must_go)
+                for kind, counts in sorted(self.counts.items())
+            ),
+            total=scores(TOTAL, total, judged=bool(judged & self._must_go), must_go=True),
             missed=tuple(self.missed),
             wrong=tuple(self.wrong),
         )
 
 
-def scores(kind: str, counts: Counter[str], *, judged: bool) -> TypeScores:
+def scores(kind: str, counts: Counter[str], *, judged: bool, must_go: bool) -> TypeScores:
     """The figures from the counts of a type; without precision where it cannot be judged."""
     labels, found = counts["labels"], counts["found"] if judged else 0
     recall, exact_recall = proportion(counts["removed"], labels), proportion(counts["exact"], labels)
     precision, exact_precision = proportion(counts["right"], found), proportion(counts["right_exact"], found)
     return TypeScores(
         type=kind,
-        must_go=kind in MUST_GO or kind == TOTAL,
+        must_go=must_go,
         **{name: counts[name] for name in (*OF_LABELS, *OF_FOUND)},
         recall=recall,
         typed_recall=proportion(counts["typed"], labels),
