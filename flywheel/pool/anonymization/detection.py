@@ -17,6 +17,7 @@ from flywheel.pool.anonymization.checks import NEAR, Check, Place
 from flywheel.pool.anonymization.detectors import EDGE, EVERYTHING, Detector, Span
 from flywheel.pool.anonymization.forms import Form
 from flywheel.pool.anonymization.keys import NO_VALUE, NUMERIC, is_plausible, type_of_key
+from flywheel.pool.anonymization.names import names_known
 from flywheel.pool.anonymization.own_types import OwnType, built_in, quiet, spelled, squashed
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ VALUE = re.compile(rf"\s*:\s*(?:{QUOTED}|(\d+)(?!\.\d))")
 AROUND = " \t\r\n\0"
 FIELD = re.compile(r"[A-Za-z][A-Za-z_]*\Z")
 """A key of such a form is the name of a field, not a value."""
+
+
+def is_value_itself(key: str) -> bool:
+    """Whether a key of a dictionary is a value: not the name of a field, or a person's."""
+    return FIELD.match(key) is None or (key[0].isupper() and key in names_known())
 
 
 class Detection(Struct, frozen=True, dict=True):
@@ -78,7 +84,7 @@ class Detection(Struct, frozen=True, dict=True):
 
         @lru_cache(maxsize=8_192)
         def facts(key: str) -> tuple[str | None, bool]:
-            return (own.get(squashed(key)) if own else None) or type_of_key(key), FIELD.match(key) is None
+            return (own.get(squashed(key)) if own else None) or type_of_key(key), is_value_itself(key)
 
         return facts
 

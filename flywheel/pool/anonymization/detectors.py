@@ -78,7 +78,7 @@ class Detector:
             form = self.forms[number]
             end = start + len(data[first:last].decode("utf-8", "surrogatepass"))
             place = (start, end) if form.check is None else form.check(text, start, end)
-            if place is not None and not PLACEHOLDER.match(text, place[0] - 1 if place[0] else 0):
+            if place is not None and not is_no_value(text, *place):
                 return Span(place[0], place[1], form.type, form.reason)
         return None
 
@@ -106,6 +106,14 @@ class Detector:
         import re2
 
         return tuple(re2.compile(form.pattern) for form in self.forms)
+
+
+def is_no_value(text: str, start: int, end: int) -> bool:
+    """Whether a place is that of a placeholder, or the digits of a negative number."""
+    before = text[max(0, start - 2) : start]
+    if before[-1:] == "-" and not before[:-1].isalnum() and text[start:end].isdigit():
+        return True
+    return PLACEHOLDER.match(text, start - 1 if start else 0) is not None
 
 
 def options() -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
+from flywheel.pool.anonymization.forms import IDENTIFYING
 from flywheel.pool.anonymization.places import places_in
 from flywheel.pool.anonymization.spans import Named, by_text, read, whole_texts
 from flywheel.pool.anonymization.text import Anonymizer
@@ -33,8 +34,8 @@ def remove_identifiers(record: dict[str, Any] | list[Any], *, detection: Detecti
 def find_at_edge(
     texts: Sequence[str], *, named: Sequence[Named] = (), detection: Detection = DEFAULT
 ) -> list[list[Span]]:
-    """Closed forms in each text; what keys name is left to the pool, but for own types."""
-    own = [one for one in named if one.type in detection.names]
+    """Closed forms in each text, and what keys name of own types and of what identifies somebody or opens something."""
+    own = [one for one in named if one.type in detection.names | IDENTIFYING]
     views, joined = read(texts)
     return by_text(
         [*detection.detect_at_edge(joined), *whole_texts(texts, own, views, detection)], joined, views, texts

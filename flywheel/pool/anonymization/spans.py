@@ -28,6 +28,9 @@ CARRIED = frozenset({
 """Types whose values are looked for wherever else the record has them."""
 MOST_CARRIED = 400  # values of a record
 SHORTEST_CARRIED, LONGEST_CARRIED = 4, 120  # characters; names may be shorter
+CODE_FOLLOWS = frozenset("(=/\\\\@$")
+INTRODUCED = "introduced as a name"  # a word that may be none: ``this is Kubernetes``
+SHORTEST_NUMBER = 5  # digits: fewer are limits, ports and counts
 
 
 class Named(Struct, frozen=True):
@@ -114,7 +117,7 @@ def carried_values(text: str, spans: Sequence[Span], *, types: frozenset[str] = 
     """Values that what was found gives away for the rest of the record, and their types."""
     values: set[tuple[str, str]] = set()
     for span in spans:
-        if span.type in types:
+        if span.type in types and (span.reason != INTRODUCED or " " in text[span.start : span.end]):
             values |= values_of(text[span.start : span.end], span.type)
     return values
 
@@ -123,7 +126,8 @@ def values_of(value: str, kind: str) -> set[tuple[str, str]]:
     """What to look for elsewhere: a value, and of a person's name also each word that is nothing but a name."""
     stripped = value.strip()
     if kind != "PERSON":
-        is_telling = SHORTEST_CARRIED <= len(stripped) <= LONGEST_CARRIED and not stripped.isalpha()
+        least = SHORTEST_NUMBER if stripped.isdigit() else SHORTEST_CARRIED
+        is_telling = least <= len(stripped) <= LONGEST_CARRIED and not stripped.isalpha()
         return {(stripped, kind)} if is_telling else set()
     known = words_known()
     words = [word for word in WORD.findall(stripped) if len(word) > 1 and not kind_of(word, known) & (COMMON | PLACE)]
@@ -136,6 +140,15 @@ def find_carried(text: str, values: set[tuple[str, str]]) -> Iterator[Span]:
         start = text.find(value)
         while start >= 0:
             end = start + len(value)
-            if not (is_wordy(text, start - 1, start) or is_wordy(text, end - 1, end)):
+            if stands_as_value(text, start, end, kind):
                 yield Span(start, end, kind, "value that the record names elsewhere")
             start = text.find(value, end)
+
+
+def stands_as_value(text: str, start: int, end: int, kind: str) -> bool:
+    """Whether a known value is a word of its own here; a name must not be one of code, such as ``optim.Adam(``."""
+    if is_wordy(text, start - 1, start) or is_wordy(text, end - 1, end):
+        return False
+    if kind != "PERSON":
+        return True
+    return WORD.match(text, start) is not None and text[end : end + 1] not in CODE_FOLLOWS

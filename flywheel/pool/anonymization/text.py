@@ -1,7 +1,6 @@
 """Text in, text out: what is personal or secret becomes a typed placeholder, the same value the same one."""
 
 import copy
-import posixpath
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -9,9 +8,10 @@ from typing import Any, Protocol
 
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
-from flywheel.pool.anonymization.paths import named_path
+from flywheel.pool.anonymization.paths import BACKSLASHES, generalized_path, is_windows, named_path
 from flywheel.pool.anonymization.places import Place, places_in, rename_keys
 from flywheel.pool.anonymization.spans import Named, find_each
+from flywheel.pool.anonymization.views import is_json
 
 
 class Find(Protocol):
@@ -23,7 +23,8 @@ class Find(Protocol):
         """See ``flywheel.pool.anonymization.spans.find_each``."""
 
 
-BACKSLASHES = re.compile(r"\\+")
+IN_LIST = re.compile(r"[\[,]\s*\Z")
+PLACED = re.compile(r"\[([A-Z][A-Z_]*)_(\d+)\]")
 BARE = re.compile(r"\s*(?:[,}\]]|\Z)")
 QUOTE = re.compile(r"(\\*[\"'])\s*:\s*\Z")
 LONGEST_GAP = 64  # characters between a key of JSON and its value
@@ -53,6 +54,7 @@ class Anonymizer:
             named=[Named(number, place.type) for number, place in enumerate(places) if place.type],
             detection=self.detection,
         )
+        self._count_from(places)
         renamed: list[tuple[dict[str, Any], str, str]] = []
         for place, spans in zip(places, found, strict=True):
             if not spans:
@@ -63,6 +65,12 @@ class Anonymizer:
             else:
                 place.container[place.key] = clean
         rename_keys(renamed)
+
+    def _count_from(self, places: Sequence[Place]) -> None:
+        """Go on behind the placeholders that are there, from the edge or another pass: theirs are other values."""
+        for place in places:
+            for kind, number in PLACED.findall(place.text) if "]" in place.text else ():
+                self._numbers[kind] = max(self._numbers[kind], int(number))
 
     def text(self, text: str) -> str:
         """The text without personal data and secrets; JSON in it stays JSON."""
@@ -81,7 +89,7 @@ class Anonymizer:
         position = 0
         for span in spans:
             value = text[span.start : span.end]
-            placeholder = self._path(value) if span.type == "FILE_PATH" else self._placeholder(span)
+            placeholder = self._path(value, span.value) if span.type == "FILE_PATH" else self._placeholder(span)
             self.replaced[span.type] += 1
             if value.isdigit():
                 placeholder = quoted_as_json(text, span, placeholder)
@@ -96,26 +104,28 @@ class Anonymizer:
             self._placeholders[key] = f"[{span.type}_{self._numbers[span.type]}]"
         return self._placeholders[key]
 
-    def _path(self, path: str) -> str:
-        named = named_path(path, clean=self.text) if self._keep_file_names else None
-        return named or generalized_path(path)
+    def _path(self, written: str, path: str) -> str:
+        """``path`` is how it reads, which decides; ``written`` how often its backslashes are escaped."""
+        backslashes = BACKSLASHES.search(written) if is_windows(path) else None
+        separator = backslashes.group() if backslashes else "/"
+        named = named_path(path, separator=separator, clean=self.text) if self._keep_file_names else None
+        return named or generalized_path(path, separator=separator)
 
 
 def quoted_as_json(text: str, span: Span, placeholder: str) -> str:
-    """The placeholder in the quotes of its key where the value was a bare number: the text stays JSON."""
-    before = QUOTE.search(text, max(0, span.start - LONGEST_GAP), span.start)
-    if before is None or not BARE.match(text, span.end):
+    """The placeholder in the quotes of the JSON around it where the value was a bare number: the text stays JSON."""
+    key = QUOTE.search(text, max(0, span.start - LONGEST_GAP), span.start)
+    in_list = IN_LIST.search(text, max(0, span.start - LONGEST_GAP), span.start)
+    if not BARE.match(text, span.end) or not (key or (in_list and is_json(text))):
         return placeholder
-    return f"{before.group(1)}{placeholder}{before.group(1)}"
+    quote = key.group(1) if key else last_quote(text, span.start)
+    return f"{quote}{placeholder}{quote}"
 
 
-def generalized_path(path: str) -> str:
-    """``/home/ann/app/user-file.ts`` → ``/[PATH]/[FILE].ts`` (SPEC section 4); the suffix is what training needs."""
-    windows = BACKSLASHES.search(path)
-    name = posixpath.basename(BACKSLASHES.sub("/", path))
-    stem, suffix = posixpath.splitext(name)
-    if not name:
-        return "/[PATH]/"
-    drive = path[:2] if windows else ""
-    separator = windows.group() if windows else "/"
-    return f"{drive}{separator}[PATH]{separator}[FILE]{suffix if stem and len(suffix) <= 8 else ''}"
+def last_quote(text: str, position: int) -> str:
+    """The quote before a position as it is escaped there; a plain one where there is none."""
+    mark = text.rfind('"', 0, position)
+    start = mark
+    while start > 0 and text[start - 1] == "\\":
+        start -= 1
+    return text[start : mark + 1] if mark >= 0 else '"'

@@ -86,7 +86,7 @@ def is_suspicious(point: dict[str, Any]) -> bool:
         if isinstance(value, str):
             texts.append(value)
         elif isinstance(value, dict):
-            left += value.values()
+            left += [*value.values(), *value]
         elif isinstance(value, list):
             left += value
     content = "\n".join(texts).encode("utf-8", "surrogatepass")
@@ -117,7 +117,8 @@ def strings(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
-        for key, item in value.items():
+        for number, (key, item) in enumerate(value.items()):
+            yield f"{path} key {number}", str(key)  # its place: the key may be what must not be repeated
             yield from strings(item, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):

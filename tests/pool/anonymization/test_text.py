@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flywheel.pool.anonymization.text import Anonymizer, generalized_path
+from flywheel.pool.anonymization.paths import generalized_path
+from flywheel.pool.anonymization.text import Anonymizer
 from flywheel.pool.anonymization.violations import violations_of
 
 # Put together here, so that no scanner of repositories takes a test for a leak.
