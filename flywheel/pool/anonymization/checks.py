@@ -294,7 +294,9 @@ def identifier(text: str, start: int, end: int) -> Place | None:
     begin = end
     while begin > start and (text[begin - 1].isalnum() or text[begin - 1] in "_.@-"):
         begin -= 1
-    while text[end - 1] in ".-@":
+    while begin < end and text[begin] in ".-@":
+        begin += 1
+    while end > begin and text[end - 1] in ".-@":
         end -= 1
     value = text[begin:end]
     return (begin, end) if len(value) >= 4 and any(map(str.isdigit, value)) else None
