@@ -24,6 +24,8 @@ class Find(Protocol):
 
 
 IN_LIST = re.compile(r"[\[,]\s*\Z")
+IN_STRING = re.compile(r"[\"'](?!\s*,)[\s\[\],\d.eE+-]*\Z")  # a list within a string that has no quotes of its own
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 PLACED = re.compile(r"\[([A-Z][A-Z_]*)_(\d+)\]")
 BARE = re.compile(r"\s*(?:[,}\]]|\Z)")
 QUOTE = re.compile(r"(\\*[\"'])\s*:\s*\Z")
@@ -91,7 +93,7 @@ class Anonymizer:
             value = text[span.start : span.end]
             placeholder = self._path(value, span.value) if span.type == "FILE_PATH" else self._placeholder(span)
             self.replaced[span.type] += 1
-            if value.isdigit():
+            if NUMBER.fullmatch(value):
                 placeholder = quoted_as_json(text, span, placeholder)
             pieces += [text[position : span.start], placeholder]
             position = span.end
@@ -116,7 +118,8 @@ def quoted_as_json(text: str, span: Span, placeholder: str) -> str:
     """The placeholder in the quotes of the JSON around it where the value was a bare number: the text stays JSON."""
     key = QUOTE.search(text, max(0, span.start - LONGEST_GAP), span.start)
     in_list = IN_LIST.search(text, max(0, span.start - LONGEST_GAP), span.start)
-    if not BARE.match(text, span.end) or not (key or (in_list and is_json(text))):
+    in_string = IN_STRING.search(text, max(0, span.start - LONGEST_GAP), span.start)
+    if not BARE.match(text, span.end) or not (key or (in_list and not in_string and is_json(text))):
         return placeholder
     quote = key.group(1) if key else last_quote(text, span.start)
     return f"{quote}{placeholder}{quote}"

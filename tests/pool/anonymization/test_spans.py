@@ -88,7 +88,10 @@ LEAVES = (
 KEYS = st.sampled_from(["phone", "cards", "uid", "zip", "password", "a", "path", "user_id", "name"])
 
 
-@given(st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4)))
+NESTED = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4))
+
+
+@given(st.dictionaries(KEYS, NESTED) | st.lists(NESTED))
 @example({"cards": [4111111111111111, 5]})
 @example({"p": "/home/ann/caf\u00e9.txt"})
 @example({"a": {"u": "http://h:1"}, "b": ["x@y.org"]})
