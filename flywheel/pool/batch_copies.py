@@ -4,11 +4,12 @@ A batch must outlive what it was made of: days run again, tiers age, logs of tab
 what a model was trained on can be read for as long as the batch is kept.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import get_args
 
 from flywheel.errors import PoolError
+from flywheel.pool.digests import texts_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, arrow_schema
 from flywheel.pool.schemas import BATCH_COLUMNS, BATCHES, WARM
@@ -22,7 +23,7 @@ def copy_rows(
     batch_id: str,
     phases: Mapping[Phase, Sequence[Offer]],
     *,
-    payloads: Mapping[str, str],
+    payloads: Mapping[str, memoryview],
     splits: Mapping[str, str] | None = None,
 ) -> list[Row]:
     """Rows of ``BATCH_COLUMNS`` in order.
@@ -30,7 +31,7 @@ def copy_rows(
     Args:
         batch_id: the partition.
         phases: the points of each phase, in order.
-        payloads: wire JSON by point id.
+        payloads: wire JSON by point id, UTF-8.
         splits: by source task; by default all is for training.
     """
     return [
@@ -57,8 +58,10 @@ def copy_points(pool: BenchmarkPool, batch_id: str, rows: Sequence[Row]) -> None
     pool.replace(BATCHES, batch_id, rows, schema=arrow_schema(BATCH_COLUMNS), key="batch_id")
 
 
-def payloads_of(pool: BenchmarkPool, offers: Iterable[Offer], *, version: int | None = None) -> dict[str, str]:
-    """Wire JSON of each point, by id, from the warm tier as it is or was in a version.
+def read_payloads(
+    pool: BenchmarkPool, offers: Collection[Offer], *, version: int
+) -> Iterator[tuple[str, memoryview]]:
+    """Id and wire JSON of each point, from a version of the warm tier: UTF-8 where Arrow read it, of these points only.
 
     Raises:
         PoolError: the lake cannot be read, or a point is no longer where it was chosen from.
@@ -66,28 +69,27 @@ def payloads_of(pool: BenchmarkPool, offers: Iterable[Offer], *, version: int | 
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    days = {offer.id: str(offer.day) for offer in offers}
-    wanted = pa.array(list(days), pa.string())
-    found: dict[str, str] = {}
-    partitions = sorted(set(days.values()))
-    for rows in pool.lake.read(WARM, columns=("id", "payload"), partitions=partitions, version=version):
-        some = rows.filter(pc.is_in(rows.column("id"), value_set=wanted))
-        found.update(zip(some.column("id").to_pylist(), some.column("payload").to_pylist(), strict=True))
-    if len(found) < len(days):
+    missing = {offer.id for offer in offers}
+    chosen = pc.field("id").isin(pa.array(missing, pa.string()))
+    days = sorted({str(offer.day) for offer in offers})
+    for rows in pool.lake.read(WARM, columns=("id", "payload"), partitions=days, where=chosen, version=version):
+        ids = rows.column("id").to_pylist()
+        missing.difference_update(ids)
+        yield from zip(ids, texts_of(rows.column("payload")), strict=True)
+    if missing:
         raise PoolError(
-            f"{len(days) - len(found):,} of {len(days):,} chosen points left the warm tier while the batch was made; "
+            f"{len(missing):,} of {len(offers):,} chosen points left the warm tier while the batch was made; "
             f"nothing was made, run it again"
         )
-    return found
 
 
 def copied_points(pool: BenchmarkPool, batch_id: str, *, digest: str) -> list[Row]:
-    """The batch's points as they were when it was made, by phase and position: ``BATCH_COLUMNS`` but for the batch.
+    """The batch's points as they were when it was made, as ``copied_rows``.
 
     Raises:
         PoolError: they are not those the batch was made of.
     """
-    rows = read_copies(pool, batch_id)
+    rows = copied_rows(pool, batch_id)
     if digest_of(rows) != digest:
         raise PoolError(
             f"the lake holds {len(rows):,} points of batch {batch_id} with digest {digest_of(rows)}, but it was made "
@@ -96,26 +98,26 @@ def copied_points(pool: BenchmarkPool, batch_id: str, *, digest: str) -> list[Ro
     return rows
 
 
-def read_copies(pool: BenchmarkPool, batch_id: str) -> list[Row]:
-    """The batch's points as the lake has them, by phase and position: ``BATCH_COLUMNS`` but for the batch.
+def copied_rows(pool: BenchmarkPool, batch_id: str) -> list[Row]:
+    """The rows of a batch's copy by phase and position: ``BATCH_COLUMNS`` but for the batch, payloads as UTF-8.
 
     Raises:
         PoolError: the lake cannot be read.
     """
     columns = [name for name in BATCH_COLUMNS if name != "batch_id"]
-    batches = pool.lake.read(BATCHES, columns=columns, partitions=[batch_id])
-    rows: list[Row] = [{"split": None, **row} for batch in batches for row in batch.to_pylist()]
-    for row in rows:
-        row["split"] = row["split"] or "train"
-    rows.sort(key=lambda row: (PHASE_ORDER[row["phase"]], row["position"]))
-    return rows
+    rows: list[Row] = []
+    for batch in pool.lake.read(BATCHES, columns=columns, partitions=[batch_id]):
+        places = batch.drop_columns(["payload"]).to_pylist()
+        for row, payload in zip(places, texts_of(batch.column("payload")), strict=True):
+            rows.append({**row, "split": row.get("split") or "train", "payload": payload})
+    return sorted(rows, key=lambda row: (PHASE_ORDER[row["phase"]], row["position"]))
 
 
 def digest_of(rows: Iterable[Row]) -> str:
-    """Digest of the points by phase, split and order: equal digests, equal training data."""
+    """Digest of the points by phase, split and order: equal digests, equal training data. Payloads are UTF-8."""
     digest = blake2b(digest_size=16)
     for row in rows:
-        content = row["payload"].encode()
         place = row["phase"] if row["split"] == "train" else f"{row['phase']}/{row['split']}"
-        digest.update(f"{place}:{row['position']}:{len(content)}:".encode() + content)
+        digest.update(f"{place}:{row['position']}:{len(row['payload'])}:".encode())
+        digest.update(row["payload"])
     return digest.hexdigest()

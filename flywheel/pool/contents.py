@@ -1,22 +1,21 @@
 """What chosen points say: read once each from one version of the warm tier, and judged."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from hashlib import blake2b
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import numpy as np
+import xxhash
 from msgspec import Struct
 
-from flywheel.pool.batch_copies import payloads_of
+from flywheel.pool.batch_copies import read_payloads
 from flywheel.pool.conversations import Conversation, conversation_of, text_of
 from flywheel.pool.near_duplicates import Signatures, near_duplicates, signatures_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.selection import Offer
 
-POINTS_AT_ONCE = 3_000
+POINTS_AT_ONCE = 1_000
+"""So many points are sketched at once: as many threads as there are cores share them."""
 
 Compared = Literal["conversation", "answer"]
 
@@ -26,13 +25,6 @@ class Judgement(Struct, frozen=True):
 
     unusable: frozenset[str] = frozenset()
     near_duplicates: frozenset[str] = frozenset()
-
-
-class Sketch(Struct, frozen=True, gc=False):
-    """By what near-duplicates are found: a row of a table of signatures, compared with those of its group."""
-
-    signature: Signatures
-    group: int
 
 
 class Contents:
@@ -58,8 +50,9 @@ class Contents:
         self.version = version
         self.usable = usable
         self.compared = compared
-        self.payloads: dict[str, str] = {}
-        self._sketches: dict[str, Sketch] = {}
+        self.payloads: dict[str, memoryview] = {}
+        self._groups: dict[str, int] = {}
+        self._signatures: dict[str, Signatures] = {}
 
     def judge(self, offers: Sequence[Offer]) -> Judgement:
         """Which of these points must not stay; of near-duplicates the first one stays.
@@ -69,59 +62,64 @@ class Contents:
         """
         unusable = self._read([offer for offer in offers if offer.id not in self.payloads])
         usable = [offer.id for offer in offers if offer.id not in unusable]
-        near: frozenset[str] = frozenset()
-        if self.compared is not None and usable:
-            sketches = [self._sketches[point] for point in usable]
-            table = np.stack([sketch.signature for sketch in sketches])
-            groups = np.array([sketch.group for sketch in sketches], dtype=np.uint64)
-            near = frozenset(usable[row] for row in near_duplicates(table, groups))
+        near = self._near_duplicates(usable) if self.compared else frozenset()
         self._drop(unusable | near)
         return Judgement(unusable=unusable, near_duplicates=near)
 
     def keep(self, offers: Iterable[Offer]) -> None:
         """Keep the payloads of these points, and nothing else."""
         self._drop(self.payloads.keys() - {offer.id for offer in offers})
-        self._sketches.clear()
+        self._groups.clear()
+        self._signatures.clear()
 
     def _drop(self, points: Collection[str]) -> None:
         for point in points:
             self.payloads.pop(point)
-            self._sketches.pop(point, None)
+            self._groups.pop(point, None)
+            self._signatures.pop(point, None)
 
     def _read(self, offers: Sequence[Offer]) -> frozenset[str]:
         """Read these points; those that are unusable."""
         unusable: set[str] = set()
-        pending: list[tuple[list[str], list[int], Future[Signatures]]] = []
         outcomes = {offer.id: offer.success for offer in offers}
-        with ThreadPoolExecutor(1) as sketching:  # numpy leaves Python free to read what comes next
-            for some in by_days(offers):
-                payloads = payloads_of(self.pool, some, version=self.version)
-                self.payloads |= payloads
-                conversations = {point: conversation_of(payload) for point, payload in payloads.items()}
-                unusable |= {point for point, said in conversations.items() if not self.usable(said)}
-                if self.compared is not None:
-                    whole = self.compared == "conversation"
-                    texts = [said.text if whole else text_of(said.answer) for said in conversations.values()]
-                    groups = [0 if whole else group_of(said, outcomes[p]) for p, said in conversations.items()]
-                    pending.append((list(conversations), groups, sketching.submit(signatures_of, texts)))
-        for points, groups, sketched in pending:
-            self._sketches.update(zip(points, map(Sketch, sketched.result(), groups), strict=True))
+        for point, payload in read_payloads(self.pool, offers, version=self.version):
+            conversation = conversation_of(payload)
+            self.payloads[point] = payload
+            if not self.usable(conversation):
+                unusable.add(point)
+            elif self.compared == "answer":
+                self._groups[point] = group_of(conversation, outcomes[point])
         return frozenset(unusable)
+
+    def _near_duplicates(self, points: Sequence[str]) -> frozenset[str]:
+        """Which of these points, the best first, say what another one before them said.
+
+        One that is alone in its group is like no other, so that nobody need know what it said.
+        """
+        groups = np.array([self._groups.get(point, 0) for point in points], dtype=np.uint64)
+        _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        shared = np.flatnonzero(sizes[numbers] > 1)
+        if not len(shared):
+            return frozenset()
+        compared = [points[row] for row in shared]
+        self._sketch([point for point in compared if point not in self._signatures])
+        table = np.stack([self._signatures[point] for point in compared])
+        return frozenset(compared[row] for row in near_duplicates(table, groups[shared]))
+
+    def _sketch(self, points: Sequence[str]) -> None:
+        """Keep the signatures of these points; numpy leaves Python free to decode what comes next."""
+        parts = [points[start : start + POINTS_AT_ONCE] for start in range(0, len(points), POINTS_AT_ONCE)]
+        with ThreadPoolExecutor(self.pool.processes) as sketching:
+            for some, table in zip(parts, sketching.map(self._signatures_of, parts), strict=True):
+                self._signatures.update(zip(some, table, strict=True))
+
+    def _signatures_of(self, points: Sequence[str]) -> Signatures:
+        conversations = (conversation_of(self.payloads[point]) for point in points)
+        if self.compared == "answer":
+            return signatures_of([text_of(said.answer) for said in conversations])
+        return signatures_of([said.text for said in conversations])
 
 
 def group_of(conversation: Conversation, success: bool) -> int:
     """A number that answers to the same prompt with the same outcome share."""
-    digest = blake2b(text_of(conversation.prompt).encode(), digest_size=8, salt=b"success" if success else b"failure")
-    return int.from_bytes(digest.digest())
-
-
-def by_days(offers: Sequence[Offer]) -> Iterator[list[Offer]]:
-    """The points of some days each, at least ``POINTS_AT_ONCE`` but for the last."""
-    some: list[Offer] = []
-    for _, of_day in groupby(sorted(offers, key=attrgetter("day")), key=attrgetter("day")):
-        some += of_day
-        if len(some) >= POINTS_AT_ONCE:
-            yield some
-            some = []
-    if some:
-        yield some
+    return xxhash.xxh3_64_intdigest(text_of(conversation.prompt).encode(), seed=success)

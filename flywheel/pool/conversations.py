@@ -57,7 +57,7 @@ class _Point(Wire, frozen=True, kw_only=True, gc=False):
 _decode = msgspec.json.Decoder(_Point).decode
 
 
-def conversation_of(payload: str) -> Conversation:
+def conversation_of(payload: str | memoryview) -> Conversation:
     """The conversation in a point's wire JSON; the rest is not decoded."""
     return parted(_decode(payload).execution.messages)
 
@@ -65,8 +65,9 @@ def conversation_of(payload: str) -> Conversation:
 def parted(messages: Sequence[Message]) -> Conversation:
     """The parts of a conversation."""
     own = without_demonstrations(messages)
-    asked = [number for number, message in enumerate(own, start=1) if message.role in {"user", "system"}]
-    last = asked[-1] if asked else 0
+    last = len(own)
+    while last and own[last - 1].role not in {"user", "system"}:
+        last -= 1
     return Conversation(own[:last], own[last:])
 
 

@@ -19,6 +19,7 @@ from flywheel.pool.object_store import reason_of, storage_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
     from pyarrow.fs import PyFileSystem
@@ -178,12 +179,13 @@ class Lake:
         *,
         columns: Sequence[str],
         partitions: Sequence[str] | None = None,
+        where: "pc.Expression | None" = None,
         version: int | None = None,
     ) -> "Iterator[pa.RecordBatch]":
         """Rows of some partitions, or of all, in small batches. A table never written has none.
 
-        A column that the table was never written with is left out. With ``version`` the rows as they were then, where
-        the files of then are still kept.
+        A column that the table was never written with is left out. With ``where`` only rows for which it holds, with
+        ``version`` the rows as they were then, where the files of then are still kept.
 
         Raises:
             PoolError: the table is there and cannot be read.
@@ -198,16 +200,16 @@ class Lake:
             known = frozenset(dataset.schema.names)
             asked = [name for name in columns if name in known]
             yield from dataset.to_batches(
-                columns=asked, batch_size=ROWS_A_BATCH, batch_readahead=2, fragment_readahead=1
+                columns=asked, filter=where, batch_size=ROWS_A_BATCH, batch_readahead=2, fragment_readahead=1
             )
         except OSError as error:
             raise self._unreadable(table, error) from error
 
-    def partitions(self, table: str) -> tuple[str, ...]:
-        """The partitions that hold rows, sorted."""
+    def partitions(self, table: str, *, version: int | None = None) -> tuple[str, ...]:
+        """The partitions that hold rows, or held them in a version, sorted."""
         if not self.exists(table):
             return ()
-        delta = self.opened(table)
+        delta = self.opened(table, version)
         return tuple(sorted({next(iter(values.values())) for values in delta.partitions()}))
 
     def size_bytes(self, table: str) -> int:
@@ -295,10 +297,14 @@ class Lake:
 
     def version(self, table: str) -> int:
         """The table's version, which grows by one with every commit; -1 before the first."""
-        return self.opened(table).version() if self.exists(table) else -1
+        if not self.exists(table):
+            return -1
+        delta = self.opened(table)
+        self._kept = (table, delta.version(), delta)
+        return delta.version()
 
     def opened(self, table: str, version: int | None = None) -> "DeltaTable":
-        """A table that is there, as it is or was in a version. The version that was last asked for is kept open.
+        """A table that is there, as it is or was in a version. The version that was last named is kept open.
 
         Raises:
             PoolError: it cannot be read.
@@ -306,8 +312,9 @@ class Lake:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        if self._kept is not None and version is not None and self._kept[:2] == (table, version):
-            return self._kept[2]
+        kept = self._kept  # another thread may keep another one meanwhile
+        if kept is not None and version is not None and kept[:2] == (table, version):
+            return kept[2]
         try:
             delta = DeltaTable(self.table_url(table), version=version, storage_options=self.storage_options)
         except (DeltaError, OSError) as error:

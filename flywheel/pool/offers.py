@@ -37,7 +37,7 @@ def read_offers(
         PoolError: the lake cannot be read, which is not the same as empty.
     """
     first, last = str(utc_day(since)), "9999" if until is None else str(utc_day(until))
-    days = [day for day in pool.lake.partitions(WARM) if first <= day <= last]
+    days = [day for day in pool.lake.partitions(WARM, version=version) if first <= day <= last]
     with pool.transaction() as connection, pool.as_service(connection):
         present = present_hashes(connection)
     for rows in pool.lake.read(WARM, columns=COLUMNS, partitions=days, version=version):

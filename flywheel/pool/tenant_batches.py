@@ -11,14 +11,14 @@ from typing import Any
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from flywheel.pool.batch_copies import PHASE_ORDER, digest_of, read_copies
+from flywheel.pool.batch_copies import copied_rows, digest_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, arrow_schema
 from flywheel.pool.schemas import BATCH_COLUMNS, BATCHES
-from flywheel.pool.tenant_points import Tenant, copied_from, erase_rows, read_partition
+from flywheel.pool.tenant_points import Tenant, copied_from, erase_rows
 from flywheel.records import decode_point
 
-HASH = re.compile(r"[0-9a-f]{64}")
+HASH = re.compile(rb"[0-9a-f]{64}")
 REHASHING = "rehashing"
 """The key in a batch's criteria that marks it until its copies and its digest are those of the present salt."""
 
@@ -35,8 +35,7 @@ def erase_from_batch(pool: BenchmarkPool, tenant: Tenant, batch_id: str, *, ids:
     """
     with pool.exclusive("batches") as connection:
         erase_rows(pool, BATCHES, batch_id, BATCH_COLUMNS, copied_from(tenant, ids), key="batch_id")
-        rows = list(read_partition(pool, BATCHES, batch_id, columns=tuple(BATCH_COLUMNS)))
-        rows.sort(key=lambda row: (PHASE_ORDER[row["phase"]], row["position"]))
+        rows = copied_rows(pool, batch_id)
         removed = connection.execute(
             "DELETE FROM batch_points WHERE batch_id = %s AND point_id <> ALL(%s)",
             (batch_id, [row["id"] for row in rows]),
@@ -83,12 +82,12 @@ def rehash_batch(pool: BenchmarkPool, batch_id: str, present: Mapping[str, str],
         DatabaseError: PostgreSQL cannot be used.
     """
 
-    def rehashed(text: str) -> str:
-        return HASH.sub(lambda found: present.get(found[0], found[0]), text)
+    def rehashed(text: bytes) -> bytes:
+        return HASH.sub(lambda found: present.get(found[0].decode(), found[0].decode()).encode(), text)
 
     with pool.exclusive("batches") as connection:
-        rows = read_copies(pool, batch_id)
-        changed = [{**row, "batch_id": batch_id, "payload": rehashed(row["payload"])} for row in rows]
+        rows = copied_rows(pool, batch_id)
+        changed = [{**row, "batch_id": batch_id, "payload": rehashed(bytes(row["payload"]))} for row in rows]
         if any(new["payload"] != old["payload"] for new, old in zip(changed, rows, strict=True)):
             pool.replace(BATCHES, batch_id, changed, schema=arrow_schema(BATCH_COLUMNS), key="batch_id")
         stored = connection.execute(
@@ -97,7 +96,7 @@ def rehash_batch(pool: BenchmarkPool, batch_id: str, present: Mapping[str, str],
         if stored is None:
             return
         digest = digest_of(changed)
-        criteria = json.loads(rehashed(json.dumps(stored[1])))
+        criteria = json.loads(rehashed(json.dumps(stored[1]).encode()))
         criteria.pop(REHASHING, None)
         if digest != stored[0]:
             entry = {"at": now.isoformat(), "formerDigest": stored[0]}

@@ -73,7 +73,7 @@ def prompt_messages(task: BenchmarkTask, style: PromptStyle = "zero-shot") -> tu
 
 def without_demonstrations(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages without few-shot demonstrations: what training sees."""
-    return tuple(m for m in messages if not (m.name or "").startswith(EXAMPLE_PREFIX))
+    return tuple([m for m in messages if m.name is None or not m.name.startswith(EXAMPLE_PREFIX)])
 
 
 def signature(tool: Tool) -> str:
