@@ -58,9 +58,7 @@ def copy_points(pool: BenchmarkPool, batch_id: str, rows: Sequence[Row]) -> None
     pool.replace(BATCHES, batch_id, rows, schema=arrow_schema(BATCH_COLUMNS), key="batch_id")
 
 
-def read_payloads(
-    pool: BenchmarkPool, offers: Collection[Offer], *, version: int
-) -> Iterator[tuple[str, memoryview]]:
+def read_payloads(pool: BenchmarkPool, offers: Collection[Offer], *, version: int) -> Iterator[tuple[str, memoryview]]:
     """Id and wire JSON of each point, from a version of the warm tier: UTF-8 where Arrow read it, of these points only.
 
     Raises:

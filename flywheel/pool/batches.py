@@ -284,8 +284,8 @@ def export_batch(pool: BenchmarkPool, batch_id: str, folder: Path) -> Path:
     rows = copied_points(pool, batch_id, digest=batch.digest)
     folder.mkdir(parents=True, exist_ok=True)
     for phase in PHASES:
-        with (folder / f"{phase}.jsonl").open("wb") as file:
-            file.writelines(bytes(row["payload"]) + b"\n" for row in rows if row["phase"] == phase)
+        with (folder / f"{phase}.jsonl").open("wb", buffering=1 << 20) as file:
+            file.writelines(part for row in rows if row["phase"] == phase for part in (row["payload"], b"\n"))
     (folder / "manifest.json").write_text(manifest(batch, members), encoding="utf-8")
     return folder
 

@@ -72,7 +72,7 @@ class _RlLabels(Wire, frozen=True, kw_only=True, gc=False):
 
 
 class Example(Wire, frozen=True, kw_only=True, gc=False):
-    """What a ``DataPoint`` says to trainers: the rest of a point is not decoded, which would take five times as long."""
+    """What a ``DataPoint`` says to trainers: the rest of a point is not decoded, which takes five times as long."""
 
     id: str
     task: _Task
@@ -160,7 +160,7 @@ def write_split(pool: BenchmarkPool, folder: Path, split: SplitName, rows: Seque
     lines: Iterable[bytes | memoryview] = (row["payload"] for row in rows)
     if form == "trl":
         lines = map(msgspec.json.Encoder().encode, chat_rows(pool, rows))
-    with (folder / name).open("wb") as file:
+    with (folder / name).open("wb", buffering=1 << 20) as file:
         file.writelines(part for line in lines for part in (line, b"\n"))
     return name
 

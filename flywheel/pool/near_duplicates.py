@@ -27,7 +27,7 @@ _BASE = 0x9E3779B97F4A7C15
 _INVERSE = pow(_BASE, -1, 1 << 64)
 _MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93], dtype=np.uint64)
 _EMPTY = np.uint32(0xFFFFFFFF)
-_SPACE, _SYMBOL, _LETTER = 0, 1, 2
+_SPACE, _SYMBOL, _LETTER, _WIDE = 0, 1, 2, 3
 
 
 def near_duplicates(table: Signatures, groups: Hashes | None = None) -> set[int]:
@@ -127,17 +127,15 @@ def word_hashes(content: bytes) -> tuple[NDArray[np.int64], Hashes]:
     Words are runs of letters and digits. A symbol is a word, and so is a character of three or more bytes (Chinese,
     Thai, emoji).
     """
-    text = np.frombuffer(content, dtype=np.uint8)
     kinds = np.frombuffer(content.translate(_KINDS), dtype=np.uint8)
-    begins = kinds != _SPACE
-    begins[1:] &= (kinds[1:] != _LETTER) | (kinds[:-1] != _LETTER) | (text[1:] >= 0xE0)
-    stops = (kinds == _SPACE) | begins
+    spoken = kinds != _SPACE
+    begins = spoken.copy()
+    begins[1:] &= (kinds[1:] != _LETTER) | (kinds[:-1] < _LETTER)
     starts = np.flatnonzero(begins)
-    ends = np.flatnonzero(stops[1:] & (kinds[:-1] != _SPACE)) + 1
-    powers, inverses = power_tables(len(text))
-    sums = np.zeros(len(text) + 1, dtype=np.uint64)
-    np.cumsum(text * powers, out=sums[1:])
-    return starts, (sums[ends] - sums[starts]) * inverses[starts]
+    powers, inverses = power_tables(len(content))
+    sums = np.zeros(len(content) + 1, dtype=np.uint64)
+    np.cumsum(np.frombuffer(content, dtype=np.uint8) * spoken * powers, out=sums[1:])  # space adds nothing
+    return starts, np.diff(sums[np.r_[starts, len(content)]]) * inverses[starts]
 
 
 def power_tables(size: int) -> tuple[Hashes, Hashes]:
@@ -156,15 +154,12 @@ def powers_of(base: int, size: int) -> Hashes:
 
 def densified(table: Signatures) -> Signatures:
     """Every empty bin filled from a full one of the same row, in an order that depends on the bin alone."""
-    rows = np.flatnonzero((table == _EMPTY).any(axis=1) & (table != _EMPTY).any(axis=1))
-    full = table[rows]
-    filled = full.copy()
+    full = table.copy()
+    rows, bins = np.nonzero((table == _EMPTY) & (table != _EMPTY).any(axis=1)[:, np.newaxis])
     for sources in _BORROWING:
-        empty = filled == _EMPTY
-        if not empty.any():
-            break
-        np.copyto(filled, full[:, sources], where=empty)
-    table[rows] = filled
+        borrowed = full[rows, sources[bins]]
+        table[rows, bins] = borrowed
+        rows, bins = rows[borrowed == _EMPTY], bins[borrowed == _EMPTY]
     return table
 
 
@@ -176,10 +171,14 @@ def mixed(values: Hashes) -> Hashes:
 
 
 def _kinds() -> bytes:
-    """What a byte of UTF-8 is: all of a longer character a letter, control characters space but for ``END``."""
+    """What a byte of UTF-8 is: all of a longer character a letter, control characters space but for ``END``; the first
+    byte of a character of three or more begins a word.
+    """
     letters = [byte >= 0x80 or chr(byte).isalnum() for byte in range(256)]
     symbols = [byte in b"\x01\x02" or 0x20 < byte < 0x7F for byte in range(256)]
-    return bytes(np.where(letters, _LETTER, np.where(symbols, _SYMBOL, _SPACE)).astype(np.uint8))
+    kinds = np.where(letters, _LETTER, np.where(symbols, _SYMBOL, _SPACE)).astype(np.uint8)
+    kinds[0xE0:] = _WIDE
+    return kinds.tobytes()
 
 
 def _borrowing() -> NDArray[np.int64]:

@@ -12,7 +12,9 @@ from flywheel.records import utc_day
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
+FEW_VALUES = frozenset({"task_type", "complexity", "agent_id", "tenant_id"})
 COLUMNS = (*(name for name in Offer.__struct_fields__ if name != "source_task"), "task_id", "source")
 
 
@@ -47,12 +49,27 @@ def read_offers(
 def offers_of(rows: "pa.RecordBatch", *, present: Mapping[str, str]) -> Iterator[Offer]:
     """Rows of ``COLUMNS`` as offers. ``present`` are the hashes of tenants by those under a former salt."""
     columns: dict[str, list[Any]] = {
-        name: rows.column(name).to_numpy(zero_copy_only=False).tolist() for name in COLUMNS if name != "timestamp"
-    }  # to_pylist takes forty times as long for dates
-    instants = rows.column("timestamp").to_numpy(zero_copy_only=False).astype("datetime64[us]").tolist()
+        name: shared_values(rows.column(name)) if name in FEW_VALUES else values(rows.column(name)).tolist()
+        for name in COLUMNS
+        if name != "timestamp"
+    }
+    instants = values(rows.column("timestamp")).astype("datetime64[us]").tolist()
     if present:
         columns["tenant_id"] = [present.get(tenant, tenant) for tenant in columns["tenant_id"]]
     tasks = zip(columns["source"], columns["tenant_id"], columns["task_id"], strict=True)
     columns["timestamp"] = [instant.replace(tzinfo=UTC) for instant in instants]
     columns["source_task"] = [source or f"{tenant}/{task}" for source, tenant, task in tasks]
     return map(Offer, *(columns[name] for name in Offer.__struct_fields__))
+
+
+def values(column: "pa.Array") -> "NDArray[Any]":
+    """A column as numpy has it, where its ``tolist`` takes a fortieth of Arrow's for dates."""
+    array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return array
+
+
+def shared_values(column: "pa.Array") -> list[str]:
+    """A column of texts, each different one once: points that share them are compared and counted in half the time."""
+    encoded = column.dictionary_encode()
+    shared: list[str] = values(encoded.dictionary)[values(encoded.indices)].tolist()
+    return shared

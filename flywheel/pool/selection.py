@@ -6,7 +6,7 @@ stratified by task type and complexity, and the most recent points of a stratum 
 functions and rules (``flywheel.pool.export_choice``).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from operator import attrgetter
@@ -163,7 +163,7 @@ def stratified(
     """
     ordered = in_order(offers, recent_first=recent_first)
     if not mix:
-        return first_of_strata(ordered, size=size, stratum=lambda offer: (offer.task_type, offer.complexity))
+        return first_of_strata(ordered, size=size, stratum=attrgetter("task_type", "complexity"))
     levels: dict[str, list[Offer]] = defaultdict(list)
     for offer in ordered:
         levels[offer.complexity].append(offer)
@@ -171,7 +171,7 @@ def stratified(
     chosen = [
         offer
         for level, count in seats.items()
-        for offer in first_of_strata(levels[level], size=count, stratum=lambda offer: (offer.task_type, ""))
+        for offer in first_of_strata(levels[level], size=count, stratum=attrgetter("task_type"))
     ]
     return tuple(in_order(chosen, recent_first=recent_first))
 
@@ -183,15 +183,10 @@ def in_order(offers: Iterable[Offer], *, recent_first: bool) -> list[Offer]:
     return sorted(offers, key=attrgetter("id"))
 
 
-def first_of_strata(
-    ordered: Sequence[Offer], *, size: int, stratum: Callable[[Offer], tuple[str, str]]
-) -> tuple[Offer, ...]:
+def first_of_strata(ordered: Sequence[Offer], *, size: int, stratum: Callable[[Offer], Name]) -> tuple[Offer, ...]:
     """The first offers of each stratum, as many as are its share (largest remainders), in the order they had."""
-    names = [stratum(offer) for offer in ordered]
-    sizes: dict[tuple[str, str], int] = defaultdict(int)
-    for name in names:
-        sizes[name] += 1
-    left = apportioned(sizes, seats=min(size, len(ordered)))
+    names = list(map(stratum, ordered))
+    left = apportioned(Counter(names), seats=min(size, len(ordered)))
     chosen: list[Offer] = []
     for name, offer in zip(names, ordered, strict=True):
         if left[name]:
