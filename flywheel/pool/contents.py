@@ -101,7 +101,7 @@ class Contents:
         shared = np.flatnonzero(sizes[numbers] > 1)
         if not len(shared):
             return frozenset()
-        compared = [points[row] for row in shared]
+        compared = [points[row] for row in shared.tolist()]
         self._sketch([point for point in compared if point not in self._signatures])
         table = np.stack([self._signatures[point] for point in compared])
         return frozenset(compared[row] for row in near_duplicates(table, groups[shared]))

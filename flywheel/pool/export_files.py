@@ -19,14 +19,14 @@ import msgspec
 from flywheel.errors import PoolError
 from flywheel.pool.batch_copies import copied_points
 from flywheel.pool.batches import Batch, check_kept, get_batch
-from flywheel.pool.conversations import chat_message, chat_tool, parted
+from flywheel.pool.conversations import Example, chat_message, chat_tool, decode_example, parted
 from flywheel.pool.export_choice import SPLITS, SplitName
 from flywheel.pool.exports import MadeExport
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.reward_noise import exported_ids
 from flywheel.pool.rows import Row, arrow_schema, row_of
 from flywheel.pool.schemas import POINT_COLUMNS
-from flywheel.records import Message, Wire, decode_point
+from flywheel.records import decode_point
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.source import BenchmarkTask
 
@@ -39,50 +39,6 @@ TYPES = {
     "bool": ("success",),
 }
 """Of the columns of TRL's form; those of JSON are lists, whose items differ from row to row."""
-
-
-class _Task(Wire, frozen=True, kw_only=True, gc=False):
-    id: str
-    type: str
-    complexity: str
-    source: str | None = None
-
-
-class _Routing(Wire, frozen=True, kw_only=True, gc=False):
-    selected_agent_id: str
-
-
-class _Execution(Wire, frozen=True, kw_only=True, gc=False):
-    success: bool
-    messages: tuple[Message, ...] = ()
-
-
-class _Evaluation(Wire, frozen=True, kw_only=True, gc=False):
-    overall_score: float
-
-
-class _Turn(Wire, frozen=True, kw_only=True, gc=False):
-    turn_reward: float
-
-
-class _RlLabels(Wire, frozen=True, kw_only=True, gc=False):
-    final_outcome: str
-    total_reward: float
-    turns: tuple[_Turn, ...] = ()
-
-
-class Example(Wire, frozen=True, kw_only=True, gc=False):
-    """What a ``DataPoint`` says to trainers: the rest of a point is not decoded, which takes five times as long."""
-
-    id: str
-    task: _Task
-    routing: _Routing
-    execution: _Execution
-    evaluation: _Evaluation
-    rl_labels: _RlLabels
-
-
-decode_example = msgspec.json.Decoder(Example).decode
 
 
 def write_export(
