@@ -164,7 +164,7 @@ def noised(batch: Batch, rows: Sequence[Row], noise: Noise) -> tuple[Batch, list
     labels = [labels_of(point, phase=row["phase"]) for point, row in zip(points, rows, strict=True)]
     drawn = iter(add_noise([value for some in labels for value in some], noise))
     copies = [noised_point(point, list(islice(drawn, len(some)))) for point, some in zip(points, labels, strict=True)]
-    noised_rows = [{**row, "payload": encode(copy).decode()} for row, copy in zip(rows, copies, strict=True)]
+    noised_rows = [{**row, "payload": encode(copy)} for row, copy in zip(rows, copies, strict=True)]
     rewards = [copy.rl_labels.total_reward for copy in copies]
     quality = {"mean": fmean(rewards), "min": min(rewards), "max": max(rewards)}
     described = replace(batch, digest=digest_of(noised_rows), quality=dict.fromkeys(batch.points, quality))
