@@ -14,7 +14,7 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from flywheel.errors import NotInPoolError, PoolError
-from flywheel.pool.batch_copies import copied_points, copy_points, copy_rows, digest_of
+from flywheel.pool.batch_copies import WRITE_BYTES, copied_points, copy_points, copy_rows, digest_of
 from flywheel.pool.export_choice import SplitName, distribution
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.readiness import PHASES, chosen_now, contents_now, missing, readiness_of
@@ -284,7 +284,7 @@ def export_batch(pool: BenchmarkPool, batch_id: str, folder: Path) -> Path:
     rows = copied_points(pool, batch_id, digest=batch.digest)
     folder.mkdir(parents=True, exist_ok=True)
     for phase in PHASES:
-        with (folder / f"{phase}.jsonl").open("wb", buffering=1 << 20) as file:
+        with (folder / f"{phase}.jsonl").open("wb", buffering=WRITE_BYTES) as file:
             file.writelines(part for row in rows if row["phase"] == phase for part in (row["payload"], b"\n"))
     (folder / "manifest.json").write_text(manifest(batch, members), encoding="utf-8")
     return folder

@@ -17,7 +17,7 @@ from uuid import uuid4
 import msgspec
 
 from flywheel.errors import PoolError
-from flywheel.pool.batch_copies import copied_points
+from flywheel.pool.batch_copies import WRITE_BYTES, copied_points
 from flywheel.pool.batches import Batch, check_kept, get_batch
 from flywheel.pool.conversations import Example, chat_message, chat_tool, decode_example, parted
 from flywheel.pool.export_choice import SPLITS, SplitName
@@ -116,7 +116,7 @@ def write_split(pool: BenchmarkPool, folder: Path, split: SplitName, rows: Seque
     lines: Iterable[bytes | memoryview] = (row["payload"] for row in rows)
     if form == "trl":
         lines = map(msgspec.json.Encoder().encode, chat_rows(pool, rows))
-    with (folder / name).open("wb", buffering=1 << 20) as file:
+    with (folder / name).open("wb", buffering=WRITE_BYTES) as file:
         file.writelines(part for line in lines for part in (line, b"\n"))
     return name
 
