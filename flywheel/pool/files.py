@@ -5,7 +5,7 @@ They lie in the lake's tables as they are; a table's log says which ones are a p
 
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_A_FILE = 4_096
+ROWS_AT_ONCE = 256
+"""Of rows as dictionaries so many are columns at a time: the next ones take the memory of those that are compressed."""
 UNIQUE = frozenset({"id", "task_id", "payload"})  # no value comes twice: a dictionary of them would be all of them
 UNORDERED = frozenset({"payload", "warnings", "waived"})  # nobody asks for a range of them
 
@@ -31,7 +33,8 @@ def files_of(rows: Iterable[dict[str, Any]], *, schema: "pa.Schema", key: str) -
     """Rows as files, in their order."""
     remaining = iter(rows)
     while some := list(islice(remaining, ROWS_A_FILE)):
-        yield lake_file([batch_of(some, schema=schema)], key=key)
+        parts = (some[start : start + ROWS_AT_ONCE] for start in range(0, len(some), ROWS_AT_ONCE))
+        yield lake_file((batch_of(part, schema=schema) for part in parts), key=key)
 
 
 def batch_of(rows: Sequence[dict[str, Any]], *, schema: "pa.Schema") -> "pa.RecordBatch":
@@ -43,22 +46,25 @@ def batch_of(rows: Sequence[dict[str, Any]], *, schema: "pa.Schema") -> "pa.Reco
 
 
 def lake_file(batches: "Iterable[pa.RecordBatch]", *, key: str) -> LakeFile:
-    """Record batches as one file, compressed by zstd. ``key`` is the partition column, which the table's log keeps."""
-    import pyarrow as pa
+    """Record batches, at least one, as one file, compressed by zstd. ``key`` is the partition column, which the table's
+    log keeps.
+    """
     import pyarrow.parquet as pq
 
-    table = pa.Table.from_batches(batches).drop_columns([key])
-    names = table.schema.names
-    sink = BytesIO()
-    pq.write_table(
-        table,
+    remaining = iter(batches)
+    first = next(remaining).drop_columns([key])
+    names, rows, sink = first.schema.names, 0, BytesIO()
+    with pq.ParquetWriter(
         sink,
+        first.schema,
         compression="zstd",
-        row_group_size=ROWS_A_FILE,
         use_dictionary=[name for name in names if name not in UNIQUE],
         write_statistics=[name for name in names if name not in UNORDERED],
-    )
-    return LakeFile(content=sink.getvalue(), rows=len(table))
+    ) as writer:
+        for batch in chain([first], remaining):
+            writer.write_batch(batch.select(names), row_group_size=ROWS_A_FILE)
+            rows += len(batch)
+    return LakeFile(content=sink.getvalue(), rows=rows)
 
 
 def read_file(content: bytes, *, columns: Sequence[str] | None = None) -> "pa.RecordBatch":
