@@ -115,7 +115,7 @@ def evaluate(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def explain(load: "Callable[[], Settings]", *, text: str | None, source: str | None, as_json: bool) -> None:
-    """Show what is found in TEXT, marked, and why, and what was looked at and refused. It shows values: they are yours.
+    """Show what is found in TEXT, marked, and why. It shows values: they are yours.
 
     \b
     Examples:
@@ -124,9 +124,9 @@ def explain(load: "Callable[[], Settings]", *, text: str | None, source: str | N
       pbpaste | flywheel pii explain --input - --json
     """
     from flywheel.cli.marked_text import print_marked, print_reasons
-    from flywheel.pool.anonymization import spans as core
     from flywheel.pool.anonymization.detection import detection_in
     from flywheel.pool.anonymization.scanning import opened
+    from flywheel.pool.anonymization.spans import find_spans
 
     if (text is None) == (source is None):
         raise click.UsageError("give either a text or --input FILE")
@@ -134,16 +134,12 @@ def explain(load: "Callable[[], Settings]", *, text: str | None, source: str | N
         with opened(source) as file:
             text = file.read().decode("utf-8", "replace")
     content = text or ""
-    found = core.find_spans(content, detection=detection_in(load().anonymization))
-    refusing = getattr(core, "find_refused", None)  # not every set of detectors tells what it looked at
-    refused = refusing(content) if refusing else []
+    found = find_spans(content, detection=detection_in(load().anonymization))
     if as_json:
-        print_json({"spans": found, "refused": refused})
+        print_json({"spans": found})
         return
     print_marked(content, found)
     print_reasons("what was found" if found else "nothing was found", content, found)
-    if refused:
-        print_reasons("looked at and refused", content, refused)
 
 
 def named_file(path: str) -> str:

@@ -32,8 +32,8 @@ NATIONAL_IDS = frozenset({
     "UK_NHS", "UK_NINO", "US_ITIN", "US_SSN",
 })  # fmt: skip
 MUST_GO = NATIONAL_IDS | frozenset({
-    "BANK_ACCOUNT", "CREDIT_CARD", "DATE_OF_BIRTH", "DRIVER_LICENSE", "EMAIL_ADDRESS", "FILE_PATH", "IBAN_CODE",
-    "IP_ADDRESS", "MAC_ADDRESS", "PASSPORT", "PAYMENT_ID", "PERSON", "PHONE_NUMBER", "SECRET", "STREET_ADDRESS",
+    "BANK_ACCOUNT", "CREDIT_CARD", "DATE_OF_BIRTH", "US_DRIVER_LICENSE", "EMAIL_ADDRESS", "FILE_PATH", "IBAN_CODE",
+    "IP_ADDRESS", "MAC_ADDRESS", "PAYMENT_ID", "PERSON", "PHONE_NUMBER", "SECRET", "STREET_ADDRESS",
     "URL_CREDENTIALS", "USER_ID", "USER_NAME", "US_PASSPORT", "ZIP_CODE",
 })  # fmt: skip
 """The types that anonymization replaces (SPEC section 4); labels of others are reported and do not enter the total."""

@@ -156,7 +156,7 @@ PAYMENT = (
     named("BANK_ACCOUNT", r"(?:bank )?account (?:number|no\.?)|routing number|acct\.?", r"\d[\d -]{5,18}\d\b"),
     Form(
         "PAYMENT_ID",
-        r"\b(?:(?:credit|debit|gift)[ _]card|visa|mastercard|amex|paypal|certificate|bank_account|voucher|wallet"
+        r"(?i)\b(?:(?:credit|debit|gift)[ _]card|visa|mastercard|amex|paypal|certificate|bank_account|voucher|wallet"
         r"|apple_pay|google_pay)_[A-Za-z]{0,12}_?\d{3,}",
     ),
     Form("PAYMENT_ID", r"\b(?:pm|pi|ch|src|ba|tok|card|seti|cus)_[A-Za-z0-9]{14,}\b"),
@@ -182,9 +182,11 @@ STATE_NUMBERS = (
     with_word("NL_BSN", r"\d{9}", "nl.bsn", r"\bbsn\b|burgerservice"),
     with_word("AU_TFN", r"\d{3} ?\d{3} ?\d{3}", "au.tfn", r"\btfn\b|tax file"),
     with_word("CA_SIN", r"\d{3}[ -]\d{3}[ -]\d{3}", "ca.sin", r"\bsin\b|social insurance"),
-    named("PASSPORT", r"passport", r"[A-Z]{0,2}\d{6,9}\b"),
+    named("US_PASSPORT", r"passport", r"[A-Z]{0,2}\d{6,9}\b"),
     named(
-        "DRIVER_LICENSE", r"driv(?:er|ing)['’]?s?['’]? licen[cs]e", r"\d[\dA-Z-]{4,16}\b|[A-Z]{1,3}\d[\dA-Z-]{4,16}\b"
+        "US_DRIVER_LICENSE",
+        r"driv(?:er|ing)['’]?s?['’]? licen[cs]e",
+        r"\d[\dA-Z-]{4,16}\b|[A-Z]{1,3}\d[\dA-Z-]{4,16}\b",
     ),
 )
 
@@ -285,8 +287,8 @@ PATHS = (
 )
 
 IDENTIFYING = frozenset({
-    "EMAIL_ADDRESS", "PHONE_NUMBER", "CREDIT_CARD", "BANK_ACCOUNT", "NATIONAL_ID", "PASSPORT", "DRIVER_LICENSE",
-    "SECRET",
+    "EMAIL_ADDRESS", "PHONE_NUMBER", "CREDIT_CARD", "BANK_ACCOUNT", "NATIONAL_ID", "US_SSN", "US_PASSPORT",
+    "US_DRIVER_LICENSE", "SECRET",
 })  # fmt: skip
 """Types whose keys count at the edge: what identifies somebody directly, or opens something."""
 CLOSED = (Form("SECRET", ASSIGNED, secret_value, "name before it"), *ONLINE, *PAYMENT, *STATE_NUMBERS, *PHONES)

@@ -47,10 +47,11 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("BANK_ACCOUNT", r"(?:(?:bank[ _-]?)?account[ _-]?(?:number|no)|iban|routing[ _-]?number|sort[ _-]?code)"),
     (
         "NATIONAL_ID",
-        r"(?:ssn|social[ _-]?security(?:[ _-]?(?:number|no))?|tax[ _-]?id|national[ _-]?id(?:[ _-]?number)?|nin)",
+        r"(?:tax[ _-]?id|national[ _-]?id(?:[ _-]?number)?|nin)",
     ),
-    ("PASSPORT", r"passport(?:[ _-]?(?:number|no|id))?"),
-    ("DRIVER_LICENSE", r"driv(?:er|ing)'?s?[ _-]?licen[cs]e(?:[ _-]?(?:number|no|id))?"),
+    ("US_SSN", r"(?:ssn|social[ _-]?security(?:[ _-]?(?:number|no))?)"),
+    ("US_PASSPORT", r"passport(?:[ _-]?(?:number|no|id))?"),
+    ("US_DRIVER_LICENSE", r"driv(?:er|ing)'?s?[ _-]?licen[cs]e(?:[ _-]?(?:number|no|id))?"),
     (
         "SECRET",
         r"(?:[\w-]*(?:password|passwd|passphrase|secret|api[ _-]?key|access[ _-]?key|private[ _-]?key|auth[ _-]?token"
@@ -60,7 +61,7 @@ KEYS: tuple[tuple[str, str], ...] = (
 )
 """Type of value and what names it, lower case; camelCase is told from its capitals."""
 
-NUMERIC = frozenset({"PHONE_NUMBER", "ZIP_CODE", "USER_ID", "CREDIT_CARD", "BANK_ACCOUNT", "NATIONAL_ID"})
+NUMERIC = frozenset({"PHONE_NUMBER", "ZIP_CODE", "USER_ID", "CREDIT_CARD", "BANK_ACCOUNT", "NATIONAL_ID", "US_SSN"})
 """What may be a bare number in JSON."""
 NO_VALUE = frozenset(
     {
@@ -138,7 +139,8 @@ PLAUSIBLE: dict[str, Callable[[str, int], bool]] = {
     "PERSON": lambda value, _: LETTER.search(value) is not None and len(value.split()) <= 6 and len(value) <= 80,
     "EMAIL_ADDRESS": lambda value, _: "@" in value,
     **dict.fromkeys(
-        ("PHONE_NUMBER", "NATIONAL_ID", "PASSPORT", "DRIVER_LICENSE", "BANK_ACCOUNT"), lambda _, digits: digits >= 5
+        ("PHONE_NUMBER", "NATIONAL_ID", "US_SSN", "US_PASSPORT", "US_DRIVER_LICENSE", "BANK_ACCOUNT"),
+        lambda _, digits: digits >= 5,
     ),
     "CREDIT_CARD": lambda _, digits: digits >= 12,
     **dict.fromkeys(("DATE_OF_BIRTH", "ZIP_CODE"), lambda value, digits: digits >= 2 and len(value) <= 24),

@@ -15,7 +15,7 @@ from msgspec import Struct
 from flywheel.errors import InputError
 from flywheel.pool.anonymization.evaluation import LabelledText, Mark
 
-NAMES = {"DOMAIN_NAME": "URL", "GPE": "LOCATION", "IBAN": "IBAN_CODE", "US_DRIVER_LICENSE": "DRIVER_LICENSE"}
+NAMES = {"DOMAIN_NAME": "URL", "GPE": "LOCATION", "IBAN": "IBAN_CODE"}
 """Types that a layout calls differently than the detectors do."""
 
 TAU_COMPLETE = frozenset({"DATE_OF_BIRTH", "EMAIL_ADDRESS", "PAYMENT_ID", "PHONE_NUMBER", "USER_ID"})

@@ -23,7 +23,7 @@ SEPARATOR = "\n\0\n"
 """Between views that are scanned together; no pattern crosses NUL, which no view has."""
 CARRIED = frozenset({
     "PERSON", "USER_ID", "DATE_OF_BIRTH", "STREET_ADDRESS", "PHONE_NUMBER", "ZIP_CODE", "PAYMENT_ID", "BANK_ACCOUNT",
-    "NATIONAL_ID", "PASSPORT", "DRIVER_LICENSE", "SECRET", "CREDIT_CARD",
+    "NATIONAL_ID", "US_SSN", "US_PASSPORT", "US_DRIVER_LICENSE", "SECRET", "CREDIT_CARD",
 })  # fmt: skip
 """Types whose values are looked for wherever else the record has them."""
 MOST_CARRIED = 400  # values of a record
