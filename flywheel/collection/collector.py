@@ -12,7 +12,8 @@ from typing import Self
 
 import msgspec
 
-from flywheel.collection.segments import SegmentWriter, recover_segments
+from flywheel.collection.live_segment import recover_segments
+from flywheel.collection.writer import SegmentWriter
 from flywheel.errors import SegmentError
 from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecision, encode
 

@@ -31,13 +31,13 @@ def test_every_log_carries_the_collectors_tenant(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_counted_and_not_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int, data: bytes) -> int:
+    def full(descriptor: int, data: bytes, offset: int) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with Collector(tmp_path, "acme") as collector:
         collector.log_feedback(feedback(task_id="before"))
         with monkeypatch.context() as patch:
-            patch.setattr(os, "write", full)
+            patch.setattr(os, "pwrite", full)
             assert not collector.log_feedback(feedback(task_id="lost"))
         assert collector.log_feedback(feedback(task_id="after"))
         assert collector.drops == {"disk: ENOSPC": 1}
@@ -45,11 +45,18 @@ def test_a_full_disk_is_counted_and_not_raised(tmp_path: Path, monkeypatch: pyte
 
 
 def test_half_a_frame_on_a_full_disk_leaves_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = os.write
+    write = os.pwrite
+    room = [30]
+
+    def nearly_full(descriptor: int, data: bytes, offset: int) -> int:
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data[: room.pop()], offset)
+
     with Collector(tmp_path, "acme") as collector:
         collector.log_feedback(feedback(task_id="before"))
         with monkeypatch.context() as patch:
-            patch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[: len(data) // 2]))
+            patch.setattr(os, "pwrite", nearly_full)
             assert not collector.log_feedback(feedback(task_id="lost"))
         collector.log_feedback(feedback(task_id="after"))
     assert [log.task_id for log in logged(tmp_path)] == ["before", "after"]  # type: ignore[attr-defined]
