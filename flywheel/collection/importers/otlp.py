@@ -8,11 +8,11 @@ the logs of the pool out of what is read here.
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 if TYPE_CHECKING:
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -86,6 +86,18 @@ class KeyValue(Struct):
 
     key: str
     value: dict[str, Any] | None = None
+
+
+class Values(Struct):
+    """A list of values."""
+
+    values: list[dict[str, Any]] = []
+
+
+class Pairs(Struct):
+    """A mapping as a list of attributes."""
+
+    values: list[KeyValue] = []
 
 
 class Resource(Struct):
@@ -189,7 +201,7 @@ def read_traces(request: "Mapping[str, Any] | bytes | ExportTraceServiceRequest"
     if isinstance(request, bytes):
         return list(numbered(spans_of_json(msgspec.json.decode(request, type=TraceRequest))))
     if isinstance(request, Mapping):
-        return list(numbered(spans_of_json(msgspec.convert(request, TraceRequest))))
+        return list(numbered(spans_of_json(convert(request, TraceRequest))))
     return list(numbered(spans_of_protobuf(request)))
 
 
@@ -202,7 +214,7 @@ def read_logs(request: "Mapping[str, Any] | bytes | ExportLogsServiceRequest") -
     if isinstance(request, bytes):
         return list(numbered(events_of_json(msgspec.json.decode(request, type=LogsRequest))))
     if isinstance(request, Mapping):
-        return list(numbered(events_of_json(msgspec.convert(request, LogsRequest))))
+        return list(numbered(events_of_json(convert(request, LogsRequest))))
     return list(numbered(events_of_protobuf(request)))
 
 
@@ -218,7 +230,9 @@ def spans_of_json(request: TraceRequest) -> Iterator[Span | Refused]:
         try:
             resource = attributes_of_json(group.resource.attributes)
         except (ValueError, RecursionError) as error:
-            yield from (refused("attributes", f"of the resource: {error}") for some in group.scope_spans for _ in some.spans)
+            yield from (
+                refused("attributes", f"of the resource: {error}") for some in group.scope_spans for _ in some.spans
+            )
             continue
         for scoped in group.scope_spans:
             for span in scoped.spans:
@@ -293,24 +307,59 @@ def value_of_json(value: dict[str, Any]) -> Any:
         ValueError: it is none.
     """
     for kind, content in value.items():
-        match kind:
-            case "stringValue" if isinstance(content, str):
-                return content
-            case "boolValue" if isinstance(content, bool):
-                return content
-            case "intValue" if isinstance(content, int | str) and not isinstance(content, bool):
-                return int(content)
-            case "doubleValue" if isinstance(content, int | float | str) and not isinstance(content, bool):
-                return float(content)
-            case "bytesValue" if isinstance(content, str):
-                return base64.b64encode(base64.b64decode(content, validate=True)).decode()
-            case "arrayValue" if isinstance(content, dict):
-                return [value_of_json(item) for item in content.get("values", [])]
-            case "kvlistValue" if isinstance(content, dict):
-                return attributes_of_json(msgspec.convert(content.get("values", []), list[KeyValue]))
+        read = VALUES.get(kind)
+        if read is not None and content is not None:
+            return read(content)
     if not value:
         return None
     raise ValueError(f"a value with {', '.join(value)} is none that OTLP has")
+
+
+def text_of_json(content: Any) -> str:
+    """A ``stringValue``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return convert(content, str)
+
+
+def bytes_of_json(content: Any) -> str:
+    """A ``bytesValue``, which stays base64.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return base64.b64encode(base64.b64decode(convert(content, str), validate=True)).decode()
+
+
+def list_of_json(content: Any) -> list[Any]:
+    """An ``arrayValue``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return [value_of_json(item) for item in convert(content, Values).values]
+
+
+def mapping_of_json(content: Any) -> Attributes:
+    """A ``kvlistValue``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return attributes_of_json(convert(content, Pairs).values)
+
+
+VALUES: dict[str, Callable[[Any], Any]] = {
+    "stringValue": text_of_json,
+    "boolValue": lambda content: convert(content, bool),
+    "intValue": lambda content: int(convert(content, int | str)),
+    "doubleValue": lambda content: float(convert(content, float | str)),
+    "bytesValue": bytes_of_json,
+    "arrayValue": list_of_json,
+    "kvlistValue": mapping_of_json,
+}
 
 
 def nanoseconds(time: int | str) -> int:

@@ -26,8 +26,12 @@ class BodyTooLargeError(BodyError):
     """Raised for a body beyond the receiver's bounds. Send less at once."""
 
 
+class SlowBodyError(BodyError):
+    """Raised for a body that does not arrive in time. Send it faster, or less at once."""
+
+
 class UnknownEncodingError(BodyError):
-    """Raised for a content encoding that is not known here. Send gzip, zstd or none."""
+    """Raised for a content type or encoding that is not known here. Send one that the message names."""
 
 
 def decoded(body: bytes, encoding: str, *, max_bytes: int) -> bytes:

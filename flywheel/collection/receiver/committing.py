@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol
 
-from flywheel.errors import SegmentError, ServiceError
+from flywheel.errors import RetryLaterError, SegmentError
 
 logger = logging.getLogger(__name__)
 
@@ -19,12 +19,14 @@ GROUP_BYTES = 64 * 2**20
 FREE_CHECK_S = 1.0
 
 
-class BacklogError(ServiceError):
+class BacklogError(RetryLaterError):
     """Raised when more waits for the disk than the receiver holds. Nothing was stored; send it again later."""
 
 
-class DiskError(ServiceError):
-    """Raised when the disk is full or fails. Whether it was stored is not known; send it again once there is room."""
+class DiskError(RetryLaterError):
+    """Raised when the disk is full, fails or takes too long. Send it again; equal lines are one line to the pool."""
+
+    wait_s = 10.0
 
 
 class Writer(Protocol):
@@ -57,22 +59,17 @@ class GroupCommitter:
         folder: where the writer writes; its disk must keep ``min_free_bytes``.
         min_free_bytes: below it nothing is taken.
         max_waiting_bytes: what may wait; more is a backlog.
-        segment_age_s: how long a segment stays open after its first line.
     """
 
-    def __init__(
-        self, writer: Writer, folder: Path, *, min_free_bytes: int, max_waiting_bytes: int, segment_age_s: float
-    ) -> None:
+    def __init__(self, writer: Writer, folder: Path, *, min_free_bytes: int, max_waiting_bytes: int) -> None:
         self._writer = writer
         self._folder = folder
         self._min_free_bytes = min_free_bytes
         self._max_waiting_bytes = max_waiting_bytes
-        self._segment_age_s = segment_age_s
         self._changed = threading.Condition()
         self._waiting: deque[Batch] = deque()
         self._waiting_bytes = 0
         self._ended = False
-        self._opened_at: float | None = None
         self._free_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name=f"commit-{folder.name}", daemon=True)
 
@@ -139,29 +136,18 @@ class GroupCommitter:
     def _run(self) -> None:
         while group := self._next_group():
             self._write(group)
-        self._close_segment()
+        self._writer.close()
 
     def _next_group(self) -> list[Batch]:
-        """All that waits, up to a bound; nothing once the end has come. Old segments are closed on the way."""
-        while True:
-            with self._changed:
-                if not self._waiting and not self._ended:
-                    self._changed.wait(self._until_due())
-                group: list[Batch] = []
-                size = 0
-                while self._waiting and size < GROUP_BYTES:
-                    group.append(self._waiting.popleft())
-                    size += group[-1].size
-                ended = self._ended
-            if self._opened_at is not None and self._until_due() == 0:
-                self._close_segment()
-            if group or ended:
-                return group
-
-    def _until_due(self) -> float | None:
-        if self._opened_at is None:
-            return None
-        return max(0.0, self._opened_at + self._segment_age_s - time.monotonic())
+        """All that waits, up to a bound; nothing once the end has come."""
+        group: list[Batch] = []
+        size = 0
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._ended)
+            while self._waiting and size < GROUP_BYTES:
+                group.append(self._waiting.popleft())
+                size += group[-1].size
+        return group
 
     def _write(self, group: list[Batch]) -> None:
         failure: DiskError | None = None
@@ -176,8 +162,6 @@ class GroupCommitter:
             failure = DiskError(f"the receiver's disk does not take it ({name}); send it again later")
         except SegmentError as error:
             failure = DiskError(str(error))
-        if self._opened_at is None:
-            self._opened_at = time.monotonic()
         with self._changed:
             self._waiting_bytes -= sum(batch.size for batch in group)
         if failure is not None:
@@ -187,10 +171,3 @@ class GroupCommitter:
                 batch.stored.set_result(None)
             else:
                 batch.stored.set_exception(failure)
-
-    def _close_segment(self) -> None:
-        self._opened_at = None
-        try:
-            self._writer.close()
-        except OSError as error:  # it stays open; recovery closes it, here or in the pool's intake
-            logger.warning("a segment in %s was not closed: %s", self._folder, error)

@@ -73,7 +73,8 @@ def create_key(pool: BenchmarkPool, tenant_id: str, *, name: str, by: str, now: 
     key = f"fwk_{key_id}_{secrets.token_urlsafe(32)}"
     with pool.transaction() as connection:
         connection.execute(
-            "INSERT INTO api_keys (id, tenant_id, name, digest, created_at, created_by) VALUES (%s, %s, %s, %s, %s, %s)",
+            "INSERT INTO api_keys (id, tenant_id, name, digest, created_at, created_by)"
+            " VALUES (%s, %s, %s, %s, %s, %s)",
             (key_id, tenant_id, name, key_digest(key), now, by),
         )
     return NewKey(id=key_id, key=key, tenant_id=tenant_id, name=name)
