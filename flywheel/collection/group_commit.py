@@ -16,17 +16,16 @@ class _Group:
 
 
 class GroupCommit:
-    """Commits of many threads. ``write`` makes bytes durable or raises ``OSError``; one call of it runs at a time."""
+    """Commits of many threads, one group at a time."""
 
-    def __init__(self, write: Callable[[bytes], None], *, patience_s: float | None = None) -> None:
-        self._write = write
+    def __init__(self, *, patience_s: float | None = None) -> None:
         self._patience_s = -1 if patience_s is None else patience_s
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._group = _Group()
 
-    def commit(self, data: bytes) -> None:
-        """Return when the bytes are durable.
+    def commit(self, data: bytes, write: Callable[[bytes], None]) -> None:
+        """Return when the bytes are durable. ``write``, the same for all, makes them so or raises ``OSError``.
 
         Raises:
             OSError: they are not, or it is not known whether they are.
@@ -41,20 +40,20 @@ class GroupCommit:
                 done.acquire()
                 group.waiting.append(done)
         if leads:
-            self._lead(group)
+            self._lead(group, write)
         elif not done.acquire(timeout=self._patience_s):
             raise TimeoutError(f"a group of {len(group.data):,} writes was not durable after {self._patience_s} s")
         if group.error is not None:
             raise group.error
 
-    def _lead(self, group: _Group) -> None:
+    def _lead(self, group: _Group, write: Callable[[bytes], None]) -> None:
         entered = self._writing.acquire(timeout=self._patience_s)
         with self._lock:
             self._group = _Group()  # from here on nobody joins
         try:
             if not entered:
                 raise TimeoutError(f"the group before was not durable after {self._patience_s} s")
-            self._write(b"".join(group.data))
+            write(b"".join(group.data))
         except OSError as error:
             group.error = error
         finally:

@@ -12,18 +12,15 @@ import fcntl
 import os
 import secrets
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from flywheel.collection.compression import compress
+from flywheel.collection.forks import DESCRIPTORS
 from flywheel.collection.segments import CLOSED_SUFFIX, MAGIC, OPEN_SUFFIX, sync_folder, write_whole, written_bytes
 
 STEP_BYTES = 1024 * 1024  # preallocated at a time
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-DESCRIPTORS: set[int] = (
-    set()
-)  # of this process's live segments: a forked child closes them, else their locks outlive us
 
 
 class LiveSegment:
@@ -235,11 +232,3 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
-
-
-def close_in_child(reset: Callable[[], None]) -> None:
-    """After a fork: the child lets go of its parent's files, then its writers begin anew."""
-    for descriptor in DESCRIPTORS:
-        os.close(descriptor)
-    DESCRIPTORS.clear()
-    reset()

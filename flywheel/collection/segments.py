@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Literal, Self
+from typing import Literal, Self
 
 from msgspec import Struct
 
@@ -115,12 +115,12 @@ class OpenedSegment:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file: BinaryIO = path.open("rb", buffering=0)
+        self._file = path.open("rb", buffering=0)
         self._blocks: BlockReader | None = None
         self._held: tuple[int, bytes] = (-1, b"")  # lines are read in their order: one block is enough
         if os.pread(self._file.fileno(), len(COMPRESSED_MAGIC), 0) == COMPRESSED_MAGIC:
             with self._file:
-                self._blocks = BlockReader(self._file.readall())  # type: ignore[attr-defined]
+                self._blocks = BlockReader(self._file.readall())
 
     def __enter__(self) -> Self:
         return self
