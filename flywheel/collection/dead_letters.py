@@ -1,7 +1,7 @@
 """Dead letters: logs that could not be written three times, kept as segments in a folder of their own.
 
-A dead letter is a closed segment, so that bringing it back is a rename. Its name ends with the reason. The pool does not
-read the folder, and the erasure of a tenant does not reach it: bring them back, or delete them.
+A dead letter is a closed segment, so that bringing it back is a rename. Its name ends with the reason. The pool
+does not read the folder, and the erasure of a tenant does not reach it: bring them back, or delete them.
 """
 
 import errno

@@ -4,6 +4,7 @@ The first to come while a sync is under way leads the next group: it waits for t
 and writes and syncs it in one go; the others wait for their leader. Nobody waits for others to come.
 """
 
+import errno
 import threading
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ class _Group:
     def __init__(self) -> None:
         self.data: list[bytes] = []
         self.waiting: list[threading.Lock] = []
+        self.durable = False
         self.error: OSError | None = None
 
 
@@ -42,9 +44,12 @@ class GroupCommit:
         if leads:
             self._lead(group, write)
         elif not done.acquire(timeout=self._patience_s):
-            raise TimeoutError(f"a group of {len(group.data):,} writes was not durable after {self._patience_s} s")
-        if group.error is not None:
-            raise group.error
+            raise TimeoutError(
+                errno.ETIMEDOUT, f"a group of {len(group.data):,} writes was not durable after {self._patience_s} s"
+            )
+        if not group.durable:
+            error = group.error or OSError(errno.EINTR, "the thread that led this group was interrupted")
+            raise OSError(error.errno, error.strerror or str(error)) from error
 
     def _lead(self, group: _Group, write: Callable[[bytes], None]) -> None:
         entered = self._writing.acquire(timeout=self._patience_s)
@@ -52,8 +57,9 @@ class GroupCommit:
             self._group = _Group()  # from here on nobody joins
         try:
             if not entered:
-                raise TimeoutError(f"the group before was not durable after {self._patience_s} s")
+                raise TimeoutError(errno.ETIMEDOUT, f"the group before was not durable after {self._patience_s} s")
             write(b"".join(group.data))
+            group.durable = True
         except OSError as error:
             group.error = error
         finally:

@@ -32,13 +32,14 @@ class LiveSegment:
         failed: it must not be written any more.
     """
 
-    def __init__(self, folder: Path, *, now: datetime, durable: bool) -> None:
+    def __init__(self, folder: Path, *, now: datetime, durable: bool, max_bytes: int = STEP_BYTES) -> None:
         """Create the file.
 
         Args:
             folder: is made where it does not exist.
             now: for its name.
             durable: room is written as zeros, so that a later sync has the data to write and nothing else.
+            max_bytes: of a segment; room is made in steps no larger than it.
 
         Raises:
             OSError: it cannot be created; nothing is left of it.
@@ -47,6 +48,7 @@ class LiveSegment:
         self.size = self.synced = self._allocated = 0
         self.failed = False
         self._durable = durable
+        self._step = min(STEP_BYTES, max_bytes)
         self._preallocates = True
         try:
             self.write(MAGIC)
@@ -125,7 +127,7 @@ class LiveSegment:
 
     def _preallocate(self, end: int) -> None:
         """Make room ahead. Where there is only room for the frames, or the file system cannot, there is none ahead."""
-        ahead = end + STEP_BYTES if self._preallocates else end
+        ahead = end + self._step if self._preallocates else end
         try:
             if ahead > end and self._durable:
                 _write_at(self.descriptor, bytes(ahead - self._allocated), self._allocated)

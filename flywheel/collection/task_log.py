@@ -212,11 +212,9 @@ class TaskLog:
         return [*made, self._evaluated] if self._evaluation is not None else made
 
     def _decision(self) -> RoutingDecision:
-        if self._routing is None:
-            raise ValueError(f"nobody said who does task {self.id}: give it an agent_id, or call routed")
         options = {name: value for name, value in self._options.items() if name != "agent_id"}
-        fields = {**options, "tenant_id": "", **self._routing}
-        return RoutingDecision(**{**fields, "task_id": self.id, "selected_agent_id": self.agent_id})
+        fields = {**options, "tenant_id": "", **(self._routing or {})}
+        return RoutingDecision(**{**fields, "task_id": self.id, "selected_agent_id": self._agent()})
 
     def _executed(self) -> Execution:
         fields = {"success": True, "latency_ms": self._latency_ms, "tokens_used": 0, "tool_call_count": 0}
@@ -226,7 +224,12 @@ class TaskLog:
         return Evaluation(**{**(self._evaluation or {}), **self._ids()})
 
     def _ids(self) -> dict[str, Any]:
-        return {"task_id": self.id, "agent_id": self.agent_id, "timestamp": self._now()}
+        return {"task_id": self.id, "agent_id": self._agent(), "timestamp": self._now()}
+
+    def _agent(self) -> str:
+        if self.agent_id is None:
+            raise ValueError(f"nobody said who does task {self.id}: give it an agent_id, or call routed")
+        return self.agent_id
 
     def _now(self) -> datetime:
         """The gates want a task's moments in order, also where somebody sets the machine's clock back meanwhile."""

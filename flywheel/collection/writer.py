@@ -153,7 +153,8 @@ class SegmentWriter:
             self._seal()
         if self._segment is None:
             self._opened_at, self._opened_s = self._clock(), time.monotonic()
-            self._segment = LiveSegment(self._folder, now=self._opened_at, durable=self._durability == "machine")
+            durable = self._durability == "machine"
+            self._segment = LiveSegment(self._folder, now=self._opened_at, durable=durable, max_bytes=self._max_bytes)
             self._start_thread()
         return self._segment
 

@@ -107,7 +107,7 @@ def test_no_damage_makes_a_payload_that_nobody_wrote(
     path = tmp_path_factory.mktemp("segment") / "a.segment"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compression, "BLOCK_BYTES", 64)
-        lines = [b"%d" % number * number for number in range(40)]
+        lines = [b"%d" % number * number for number in range(1, 40)]
         write_closed_segment(path, lines)
         content = bytearray(path.read_bytes())
         content[position % len(content)] = value

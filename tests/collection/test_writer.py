@@ -5,12 +5,14 @@ import gc
 import os
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from flywheel.collection import SegmentWriter, live_segment, writer
+from flywheel.collection.group_commit import GroupCommit
 from flywheel.collection.live_segment import recover_segments
 from flywheel.collection.segments import OPEN_SUFFIX, closed_segments, read_segment
 from flywheel.collection.writer import Durability
@@ -62,6 +64,34 @@ def test_threads_that_come_during_a_sync_share_the_next_one(tmp_path: Path, monk
             thread.join()
         assert len(syncs) <= 4
     assert sorted(payloads_in(tmp_path)) == sorted(b"%d" % number for number in range(16))
+
+
+def test_a_leader_that_is_interrupted_tells_nobody_that_the_group_is_durable() -> None:
+    groups = GroupCommit()
+    joined = threading.Event()
+    told: list[object] = []
+
+    def interrupted(data: bytes) -> None:
+        joined.wait(20)
+        raise KeyboardInterrupt
+
+    def commit(write: Callable[[bytes], None]) -> None:
+        try:
+            groups.commit(b"x", write)
+            told.append("durable")
+        except (OSError, KeyboardInterrupt) as error:
+            told.append(type(error))
+
+    with groups._writing:  # so that all three are in one group
+        threads = [threading.Thread(target=commit, args=(interrupted,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        while len(groups._group.data) < 3:
+            time.sleep(0.01)
+    joined.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, told)) == sorted(map(str, [KeyboardInterrupt, InterruptedError, InterruptedError]))
 
 
 def test_a_segment_that_got_old_is_handed_over_without_another_append(tmp_path: Path) -> None:
