@@ -42,18 +42,18 @@ def compress(data: bytes) -> Iterator[bytes]:
         yield stored
 
 
-def blocks_of(content: bytes) -> dict[int, Block]:
-    """The readable blocks of a compressed file, by number."""
+def blocks_of(content: bytes) -> tuple[dict[int, Block], int]:
+    """The readable blocks of a compressed file, by number, and where the last of them ends."""
     found = {}
-    position = len(COMPRESSED_MAGIC)
+    position = end = len(COMPRESSED_MAGIC)
     while position >= 0:
         block = _block_at(content, position)
         if block is None:
             position = content.find(BLOCK_MARKER, position + 1)
             continue
         found[block.number] = block
-        position = block.start + block.stored
-    return found
+        position = end = block.start + block.stored
+    return found, end
 
 
 class BlockReader:
@@ -65,8 +65,8 @@ class BlockReader:
         self._content = content
         self._decompressor = zstandard.ZstdDecompressor()
         self._unreadable = zstandard.ZstdError
-        self._blocks = blocks_of(content)
-        self.size = max((block.size for block in self._blocks.values()), default=len(content))
+        self._blocks, self.end = blocks_of(content)
+        self.size = max((block.size for block in self._blocks.values()), default=0)
 
     def read(self, number: int) -> bytes:
         """What a block holds, uncompressed; ``LOST`` where it cannot be read."""
@@ -83,9 +83,15 @@ class BlockReader:
 
 
 def decompress(content: bytes, *, start: bytes) -> bytes:
-    """The bytes of a segment from its compressed file; ``start`` is what every segment begins with."""
+    """The bytes of a segment from its compressed file, and unreadable bytes behind its last block as they are.
+
+    ``start`` is what every segment begins with, and so is never lost.
+    """
     blocks = BlockReader(content)
-    data = b"".join(blocks.read(number) for number in range(-(-blocks.size // BLOCK_BYTES)))
+    pieces = [blocks.read(number) for number in range(-(-blocks.size // BLOCK_BYTES))]
+    if blocks.end < len(content):
+        pieces.append(content[blocks.end :])
+    data = b"".join(pieces)
     return data if data.startswith(start) else start + data[len(start) :]
 
 

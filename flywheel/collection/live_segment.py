@@ -12,18 +12,15 @@ import fcntl
 import os
 import secrets
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from flywheel.collection.compression import compress
+from flywheel.collection.forks import DESCRIPTORS
 from flywheel.collection.segments import CLOSED_SUFFIX, MAGIC, OPEN_SUFFIX, sync_folder, write_whole, written_bytes
 
 STEP_BYTES = 1024 * 1024  # preallocated at a time
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-DESCRIPTORS: set[int] = (
-    set()
-)  # of this process's live segments: a forked child closes them, else their locks outlive us
 
 
 class LiveSegment:
@@ -35,13 +32,14 @@ class LiveSegment:
         failed: it must not be written any more.
     """
 
-    def __init__(self, folder: Path, *, now: datetime, durable: bool) -> None:
+    def __init__(self, folder: Path, *, now: datetime, durable: bool, max_bytes: int = STEP_BYTES) -> None:
         """Create the file.
 
         Args:
             folder: is made where it does not exist.
             now: for its name.
             durable: room is written as zeros, so that a later sync has the data to write and nothing else.
+            max_bytes: of a segment; room is made in steps no larger than it.
 
         Raises:
             OSError: it cannot be created; nothing is left of it.
@@ -50,6 +48,7 @@ class LiveSegment:
         self.size = self.synced = self._allocated = 0
         self.failed = False
         self._durable = durable
+        self._step = min(STEP_BYTES, max_bytes)
         self._preallocates = True
         try:
             self.write(MAGIC)
@@ -128,7 +127,7 @@ class LiveSegment:
 
     def _preallocate(self, end: int) -> None:
         """Make room ahead. Where there is only room for the frames, or the file system cannot, there is none ahead."""
-        ahead = end + STEP_BYTES if self._preallocates else end
+        ahead = end + self._step if self._preallocates else end
         try:
             if ahead > end and self._durable:
                 _write_at(self.descriptor, bytes(ahead - self._allocated), self._allocated)
@@ -235,11 +234,3 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
-
-
-def close_in_child(reset: Callable[[], None]) -> None:
-    """After a fork: the child lets go of its parent's files, then its writers begin anew."""
-    for descriptor in DESCRIPTORS:
-        os.close(descriptor)
-    DESCRIPTORS.clear()
-    reset()

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Literal, Self
+from typing import Literal, Self
 
 from msgspec import Struct
 
@@ -50,8 +50,10 @@ def encode_frame(payload: bytes) -> bytes:
     """The payload with its frame around it.
 
     Raises:
-        SegmentError: the payload is larger than ``MAX_PAYLOAD_BYTES``.
+        SegmentError: the payload is empty or larger than ``MAX_PAYLOAD_BYTES``.
     """
+    if not payload:  # a marker before zeros, as a power cut can leave it, would read as its frame
+        raise SegmentError("a log of no bytes cannot be framed")
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise SegmentError(f"a log of {len(payload):,} bytes is larger than the {MAX_PAYLOAD_BYTES:,} a frame may hold")
     return HEADER.pack(MARKER, len(payload), zlib.crc32(payload)) + payload
@@ -115,12 +117,12 @@ class OpenedSegment:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file: BinaryIO = path.open("rb", buffering=0)
+        self._file = path.open("rb", buffering=0)
         self._blocks: BlockReader | None = None
         self._held: tuple[int, bytes] = (-1, b"")  # lines are read in their order: one block is enough
         if os.pread(self._file.fileno(), len(COMPRESSED_MAGIC), 0) == COMPRESSED_MAGIC:
             with self._file:
-                self._blocks = BlockReader(self._file.readall())  # type: ignore[attr-defined]
+                self._blocks = BlockReader(self._file.readall())
 
     def __enter__(self) -> Self:
         return self
@@ -154,7 +156,7 @@ def _payload_at(data: bytes, offset: int) -> bytes | None:
         return None
     marker, length, checksum = HEADER.unpack_from(data, offset)
     start = offset + HEADER.size
-    if marker != MARKER or length > MAX_PAYLOAD_BYTES or start + length > len(data):
+    if marker != MARKER or not 0 < length <= MAX_PAYLOAD_BYTES or start + length > len(data):
         return None
     payload = data[start : start + length]
     return payload if zlib.crc32(payload) == checksum else None

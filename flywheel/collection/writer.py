@@ -6,19 +6,20 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from os import register_at_fork
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+from flywheel.collection.forks import begin_in_children
 from flywheel.collection.group_commit import GroupCommit
-from flywheel.collection.live_segment import LiveSegment, close_in_child, recover_segments
+from flywheel.collection.live_segment import LiveSegment, recover_segments
 from flywheel.collection.segments import encode_frame
 
 Durability = Literal["process", "machine"]
 LOGGER = logging.getLogger("flywheel.collection")
 SYNC_INTERVAL_S = 1.0
 RECOVERY_INTERVAL_S = 60.0
+MAX_SEALED = 16  # segments that wait to be handed over, each an open file
 
 
 class SegmentWriter:
@@ -54,15 +55,15 @@ class SegmentWriter:
         self._max_bytes = max_bytes
         self._max_age_s = max_age_s
         self._patience_s = -1 if patience_s is None else patience_s
-        self._begin()
-        _WRITERS.add(self)
+        self.begin()
+        begin_in_children(self)
 
-    def _begin(self) -> None:
-        """The state of a new writer, and of one in a forked child."""
+    def begin(self) -> None:
+        """Take the state of a new writer, also in a forked child."""
         self._lock = threading.Lock()  # of the current segment; held for one write
         self._housekeeping = threading.Lock()  # of syncing and handing over; held for as long as the disk takes
         patience_s = None if self._patience_s < 0 else self._patience_s
-        self._groups = GroupCommit(self._write, patience_s=patience_s)
+        self._groups = GroupCommit(patience_s=patience_s)
         self._segment: LiveSegment | None = None
         self._opened_at, self._opened_s = datetime.min, 0.0
         self._sealed: list[LiveSegment] = []
@@ -98,7 +99,7 @@ class SegmentWriter:
         """
         data = b"".join(map(encode_frame, payloads))
         if data and self._durability == "machine":
-            self._groups.commit(data)
+            self._groups.commit(data, self._write)
         elif data:
             self._write(data)
 
@@ -117,9 +118,12 @@ class SegmentWriter:
             self._hand_over()
 
     def close(self) -> None:
-        """Hand the current segment over, so that the pool sees it. The next append opens another. It does not raise:
-        a segment that cannot be handed over stays on disk and is recovered later."""
+        """Hand the current segment over, so that the pool sees it. The next append opens another.
+
+        It does not raise: a segment that cannot be handed over stays on disk and is recovered later.
+        """
         with self._housekeeping:
+            self._hand_over()
             with self._lock:
                 self._seal()
             self._hand_over()
@@ -149,7 +153,8 @@ class SegmentWriter:
             self._seal()
         if self._segment is None:
             self._opened_at, self._opened_s = self._clock(), time.monotonic()
-            self._segment = LiveSegment(self._folder, now=self._opened_at, durable=self._durability == "machine")
+            durable = self._durability == "machine"
+            self._segment = LiveSegment(self._folder, now=self._opened_at, durable=durable, max_bytes=self._max_bytes)
             self._start_thread()
         return self._segment
 
@@ -159,10 +164,15 @@ class SegmentWriter:
 
     def _seal(self) -> None:
         """From here on nobody writes to the current segment."""
-        if self._segment is not None:
+        if self._segment is None:
+            return
+        if len(self._sealed) < MAX_SEALED:
             self._sealed.append(self._segment)
-            self._segment = None
-            self._wake.set()
+        else:  # the disk is slower than the agents: open files are bounded, and recovery hands this one over
+            self._segment.release()
+            self._left_behind_s = time.monotonic()
+        self._segment = None
+        self._wake.set()
 
     def _sync(self, segment: LiveSegment) -> None:
         try:
@@ -218,14 +228,3 @@ def _keep_house(reference: "weakref.ref[SegmentWriter]", wake: threading.Event) 
         writer.tick()
         busy = writer._busy
         del writer
-
-
-_WRITERS: "weakref.WeakSet[SegmentWriter]" = weakref.WeakSet()
-
-
-def _begin_in_child() -> None:
-    for writer in list(_WRITERS):
-        writer._begin()
-
-
-register_at_fork(after_in_child=lambda: close_in_child(_begin_in_child))

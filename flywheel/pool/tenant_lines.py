@@ -25,6 +25,7 @@ from flywheel.collection.segments import (
     Damage,
     Frame,
     read_segment,
+    segment_bytes,
     write_closed_segment,
 )
 from flywheel.errors import NotASegmentError, PoolError, SegmentError
@@ -169,7 +170,7 @@ def frames_of(path: Path) -> Iterator[Frame | Damage]:
 
 def damage_mentions(path: Path, damages: Iterable[Damage], tenant_id: str) -> Iterator[bool]:
     """Of each damage whether it holds the tenant's id."""
-    content = path.read_bytes()
+    content = segment_bytes(path)
     for damage in damages:
         yield mentions(content[damage.offset : damage.offset + damage.size], tenant_id)
 

@@ -116,7 +116,9 @@ def test_a_corrupt_length_costs_only_its_frame(tmp_path: Path) -> None:
 
 
 @given(
-    lines=st.lists(st.binary(max_size=40), min_size=1, max_size=8), position=st.integers(0), value=st.integers(0, 255)
+    lines=st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=8),
+    position=st.integers(0),
+    value=st.integers(0, 255),
 )
 def test_one_changed_byte_costs_at_most_one_frame_and_is_never_read_as_another(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], position: int, value: int
