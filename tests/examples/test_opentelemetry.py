@@ -46,7 +46,11 @@ def test_the_trace_of_an_agent_becomes_a_valid_task(
     assert isinstance(routing, RoutingDecision)
     assert isinstance(execution, Execution)
     assert isinstance(evaluation, Evaluation)
-    assert (routing.tenant_id, routing.task_type, routing.selected_agent_id) == ("acme", "tool-calling", "weather-agent")
+    assert (routing.tenant_id, routing.task_type, routing.selected_agent_id) == (
+        "acme",
+        "tool-calling",
+        "weather-agent",
+    )
     assert routing.description == "How is Lisbon?"
     assert [message.role for message in execution.messages] == ["user", "assistant", "tool", "assistant"]
     assert [(use.tool_name, use.call_count) for use in execution.tools_used] == [("weather", 1)]
