@@ -21,7 +21,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from flywheel.api.problems import headers_of, problem, status_of
 from flywheel.api.receiving import key_scheme, media_type, receiver_of, taken
-from flywheel.collection.importers.otlp import LooseEvent, Refused, Span, read_logs, read_traces
+from flywheel.collection.importers.otlp import read_logs, read_traces
+from flywheel.collection.importers.otlp_spans import LooseEvent, Refused, Span
 from flywheel.collection.receiver.admission import Admitted, admit_spans
 from flywheel.collection.receiver.bodies import BodyError
 from flywheel.collection.receiver.receiver import Signal

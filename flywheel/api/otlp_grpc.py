@@ -19,7 +19,8 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc
 from flywheel.api.otlp import logs_response, trace_response
 from flywheel.api.problems import status_of
 from flywheel.api.receiving import KEYS
-from flywheel.collection.importers.otlp import LooseEvent, Refused, Span, read_logs, read_traces
+from flywheel.collection.importers.otlp import read_logs, read_traces
+from flywheel.collection.importers.otlp_spans import LooseEvent, Refused, Span
 from flywheel.collection.receiver.admission import admit_spans
 from flywheel.collection.receiver.committing import DiskError
 from flywheel.collection.receiver.keys import Holder, UnknownKeyError

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from flywheel.collection.importers.otlp import Span, SpanEvent
+from flywheel.collection.importers.otlp_spans import Span, SpanEvent
 
 DETAILS = "gen_ai.client.inference.operation.details"
 OLD_EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
@@ -49,7 +49,7 @@ def current_messages(span: Span) -> list[WireMessage]:
         found.append({"role": "system", "content": instructions})
     for name in ("gen_ai.input.messages", "gen_ai.output.messages"):
         for message in listed(held.get(name)):
-            found += parts_as_messages(message)
+            found += parts_as_messages(mapping(message))
     return found
 
 
@@ -103,12 +103,14 @@ def open_inference_messages(attributes: Mapping[str, Any]) -> list[WireMessage]:
     found = []
     for prefix in ("llm.input_messages", "llm.output_messages"):
         for entry in unflattened(attributes, prefix):
-            message = entry.get("message", {})
-            contents = (item.get("message_content", {}) for item in in_order(message.get("contents", {})))
+            message = mapping(entry.get("message"))
+            contents = (mapping(item.get("message_content")) for item in in_order(message.get("contents", {})))
             content = message.get("content") or "\n".join(
                 str(item["text"]) for item in contents if item.get("type", "text") == "text" and "text" in item
             )
-            calls = [open_inference_call(item.get("tool_call", {})) for item in in_order(message.get("tool_calls", {}))]
+            calls = [
+                open_inference_call(mapping(item.get("tool_call"))) for item in in_order(message.get("tool_calls", {}))
+            ]
             found.append(
                 made(
                     message.get("role"),
@@ -123,7 +125,7 @@ def open_inference_messages(attributes: Mapping[str, Any]) -> list[WireMessage]:
 
 def open_inference_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """A tool call of OpenInference."""
-    function = call.get("function", {})
+    function = mapping(call.get("function"))
     return tool_call(function.get("name"), function.get("arguments"), call.get("id"))
 
 
@@ -193,6 +195,11 @@ def listed(value: Any) -> list[Any]:
     """A list that may be given as its JSON text; empty where it is none."""
     found = decoded(value)
     return found if isinstance(found, list) else []
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A mapping; empty where it is none."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def decoded(value: Any) -> Any:

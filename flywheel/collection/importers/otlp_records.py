@@ -22,118 +22,29 @@ feedback                  all other such events, and OpenInference's annotations
 ========================  ==========================================================================================
 """
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
-from flywheel.collection.importers.otlp import STATUS_ERROR, Attributes, Item, Span, SpanEvent
+from flywheel.collection.importers.otlp_judgements import judgements_of
 from flywheel.collection.importers.otlp_messages import WireMessage, conversation_of, outputs_of
-from flywheel.records import Evaluation, Execution, RoutingDecision
-
-EVALUATED = frozenset({"gen_ai.evaluation.result", "gen_ai.evaluation"})
-RUBRIC = frozenset({"format", "tool", "task", "minimal", "cost", "safety"})
-OVERALL = frozenset({"overall", "overall_score", "overallScore"})
-MODEL_OPERATIONS = frozenset({"chat", "generate_content", "text_completion"})
-AGENT_OPERATIONS = frozenset({"invoke_agent", "invoke_workflow"})
-TOOL_REASONS = frozenset({"tool_call", "tool_calls", "tool_use", "function_call"})
-ANNOTATION = re.compile(
-    r"(?:(?:trace|session)\.)?(annotations|evaluations)\.(\d+)\.(?:annotation|evaluation)"
-    r"\.(name|score|label|explanation|annotator_kind|identifier)"
+from flywheel.collection.importers.otlp_spans import STATUS_ERROR, Item, Span
+from flywheel.collection.importers.otlp_trace import (
+    OWN,
+    Trace,
+    WireLog,
+    first,
+    instant,
+    is_agent,
+    is_model_call,
+    is_root,
+    is_tool_call,
+    number,
+    present,
+    stated,
 )
-OWN = "flywheel."
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FIELDS = {
-    log: {field.encode_name: field.type for field in msgspec.structs.fields(record)}
-    for log, record in (("routing", RoutingDecision), ("execution", Execution), ("evaluation", Evaluation))
-}
 
-WireLog = dict[str, Any]
-
-
-class Trace:
-    """The spans of one task, with the events that came apart from them."""
-
-    def __init__(self, items: Iterable[Item]) -> None:
-        spans: dict[str, Span] = {}
-        loose: dict[str, list[SpanEvent]] = defaultdict(list)
-        seen: set[bytes] = set()
-        resource: Attributes = {}
-        for item in items:
-            resource = resource or item.resource
-            if isinstance(item, Span):
-                known = spans.get(item.span_id)
-                if known is None or item.end_ns >= known.end_ns:  # sent again, or again once it had ended
-                    spans[item.span_id] = item
-                continue
-            digest = msgspec.json.encode(item)
-            if digest not in seen:  # an exporter that was not sure sent it again
-                seen.add(digest)
-                loose[item.span_id].append(item.event)
-        self.unplaced = [event for span_id, events in loose.items() if span_id not in spans for event in events]
-        self.spans = {
-            span_id: msgspec.structs.replace(span, events=(*span.events, *loose.get(span_id, ())))
-            for span_id, span in sorted(spans.items(), key=lambda entry: (entry[1].start_ns, entry[0]))
-        }
-        self.resource = resource
-
-    @property
-    def events(self) -> Iterator[tuple[Span | None, SpanEvent]]:
-        """All events, with their spans."""
-        for span in self.spans.values():
-            for event in span.events:
-                yield span, event
-        for event in self.unplaced:
-            yield None, event
-
-    def above(self, span: Span) -> Iterator[Span]:
-        """The ancestors of a span that came, the nearest first."""
-        seen = {span.span_id}
-        parent = self.spans.get(span.parent_span_id)
-        while parent is not None and parent.span_id not in seen:
-            seen.add(parent.span_id)
-            yield parent
-            parent = self.spans.get(parent.parent_span_id)
-
-    def outermost(self, kind: Callable[[Span], bool]) -> list[Span]:
-        """The spans of a kind that are below no other of it: what is instrumented twice counts once."""
-        return [span for span in self.spans.values() if kind(span) and not any(map(kind, self.above(span)))]
-
-    @cached_property
-    def entry(self) -> Span | None:
-        """The span that is the task's execution."""
-        for kind in (is_agent, is_own, is_generative):
-            found = self.outermost(kind)
-            if found:
-                return found[0]
-        return None
-
-    @cached_property
-    def stated(self) -> Attributes:
-        """What the arbiter states itself: the resource, the roots and the entry span, the later one wins."""
-        held = [self.resource, *(span.attributes for span in self.spans.values() if is_root(span))]
-        if self.entry is not None:
-            held += [self.entry.resource, self.entry.attributes]
-        return {name: value for some in held for name, value in some.items() if name.startswith(OWN)}
-
-    @property
-    def task_id(self) -> str:
-        """The task's id: the trace's unless it is stated."""
-        found = self.stated.get(f"{OWN}task.id")
-        return str(found) if found else ""
-
-    @property
-    def agent_id(self) -> str | None:
-        """Who worked on the task, if a span says so."""
-        stated = self.stated.get(f"{OWN}agent.id")
-        if stated or self.entry is None:
-            return str(stated) if stated else None
-        found = first(self.entry.attributes, "gen_ai.agent.id", "gen_ai.agent.name", "agent.name")
-        return None if found is None else str(found)
+TOOL_REASONS = ("tool_call", "tool_calls", "tool_use", "function_call")
 
 
 def logs_of_trace(items: Sequence[Item]) -> list[WireLog]:
@@ -160,53 +71,6 @@ def task_of(items: Sequence[Item]) -> tuple[str, str | None]:
     """The ids of task and agent of a trace."""
     trace = Trace(items)
     return trace.task_id or items[0].trace_id, trace.agent_id
-
-
-def is_root(item: Item) -> bool:
-    """Whether a span has no parent: its trace is about to be whole."""
-    return isinstance(item, Span) and not item.parent_span_id
-
-
-def is_own(span: Span) -> bool:
-    """Whether an arbiter states something of the task on this span."""
-    return any(name.startswith(OWN) for name in span.attributes)
-
-
-def is_agent(span: Span) -> bool:
-    """Whether an agent or a workflow is called here."""
-    return operation(span) in AGENT_OPERATIONS or kind(span) == "AGENT"
-
-
-def is_model_call(span: Span) -> bool:
-    """Whether a model is called here. Early emitters named the model and no operation."""
-    found = operation(span)
-    if found is None and kind(span) is None:
-        return "gen_ai.request.model" in span.attributes
-    return found in MODEL_OPERATIONS or kind(span) == "LLM"
-
-
-def is_tool_call(span: Span) -> bool:
-    """Whether a tool is executed here."""
-    return operation(span) == "execute_tool" or kind(span) == "TOOL"
-
-
-def is_generative(span: Span) -> bool:
-    """Whether a span is of an agent, a model or a tool by one of the conventions."""
-    return is_agent(span) or is_model_call(span) or is_tool_call(span) or kind(span) is not None
-
-
-def operation(span: Span) -> Any:
-    """The GenAI operation."""
-    return span.attributes.get("gen_ai.operation.name")
-
-
-def kind(span: Span) -> str | None:
-    """The kind of OpenInference."""
-    found = span.attributes.get("openinference.span.kind")
-    return found.upper() if isinstance(found, str) else None
-
-
-# --- routing and execution --------------------------------------------------------------------------------------------
 
 
 def routing_of(trace: Trace, task_id: str, agent_id: str | None) -> WireLog:
@@ -325,132 +189,9 @@ def success_rate(spans: list[Span]) -> float:
 def asked_for_tools(trace: Trace) -> bool:
     """Whether a model asked for a tool, as far as its messages or its reasons to stop tell."""
     for span in filter(is_model_call, trace.spans.values()):
-        reasons = first(span.attributes, "gen_ai.response.finish_reasons", "llm.finish_reason") or ()
-        if TOOL_REASONS.intersection([reasons] if isinstance(reasons, str) else reasons):
+        reasons = first(span.attributes, "gen_ai.response.finish_reasons", "llm.finish_reason")
+        if any(reason in TOOL_REASONS for reason in (reasons if isinstance(reasons, list) else [str(reasons)])):
             return True
         if any(message.get("toolCalls") for message in outputs_of(span)):
             return True
     return False
-
-
-# --- evaluation and feedback ------------------------------------------------------------------------------------------
-
-
-def judgements_of(trace: Trace, task_id: str, agent_id: str | None) -> list[WireLog]:
-    """The evaluation, if anything of it was said, and all other scores as feedback."""
-    scores: dict[str, Any] = {}
-    overall: Any = None
-    times: list[int] = []
-    logs: list[WireLog] = []
-    for span, event in trace.events:
-        if event.name not in EVALUATED:
-            continue
-        time_ns = event.time_ns or (span.end_ns if span else 0)
-        name = str(event.attributes.get("gen_ai.evaluation.name", ""))
-        value = event.attributes.get("gen_ai.evaluation.score.value")
-        if value is not None and (name.lower() in RUBRIC or name in OVERALL):
-            times.append(time_ns)
-            if name in OVERALL:
-                overall = value
-            else:
-                scores[name.lower()] = value
-        else:
-            logs += feedback_of(evaluated(event), task_id, time_ns)
-    for span in trace.spans.values():
-        for annotation in annotations_of(span):
-            logs += feedback_of(annotation, task_id, span.end_ns or span.start_ns)
-    told = stated(trace, "evaluation")
-    if scores or overall is not None or told:
-        log = {"log": "evaluation", "taskId": task_id, "agentId": agent_id, "timestamp": instant(max(times, default=0))}
-        if "timestamp" not in told and not times and trace.entry is not None:
-            log["timestamp"] = instant(trace.entry.end_ns)
-        logs.insert(0, present({**log, "rubricScores": scores or None, "overallScore": overall, **told}))
-    return logs
-
-
-def evaluated(event: SpanEvent) -> Mapping[str, Any]:
-    """A GenAI evaluation by the names of an annotation."""
-    return {
-        field: event.attributes.get(f"gen_ai.evaluation.{name}")
-        for field, name in (
-            ("name", "name"),
-            ("score", "score.value"),
-            ("label", "score.label"),
-            ("explanation", "explanation"),
-        )
-    }
-
-
-def annotations_of(span: Span) -> list[Mapping[str, Any]]:
-    """OpenInference's annotations of a span, its trace and its session."""
-    found: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
-    for name, value in span.attributes.items():
-        matched = ANNOTATION.fullmatch(name)
-        if matched is not None:
-            start = name[: matched.start(3)]
-            found[start, matched[2]][matched[3]] = value
-    return list(found.values())
-
-
-def feedback_of(said: Mapping[str, Any], task_id: str, time_ns: int) -> Iterator[WireLog]:
-    """A score as feedback. Its scale is its maker's: it takes part in no evaluation until somebody maps it."""
-    value = next((said[name] for name in ("score", "label", "explanation") if said.get(name) is not None), None)
-    if not said.get("name") or value is None:
-        return
-    by = str(said.get("annotator_kind", "")).upper()
-    log = {
-        "log": "feedback",
-        "taskId": task_id,
-        "timestamp": instant(time_ns),
-        "source": "reviewer" if by == "HUMAN" else "system",
-        "name": str(said["name"]),
-        "value": value,
-        "label": said.get("label"),
-        "explanation": said.get("explanation"),
-    }
-    yield present(log)
-
-
-# --- values -----------------------------------------------------------------------------------------------------------
-
-
-def stated(trace: Trace, log: str) -> WireLog:
-    """The fields of a log that the arbiter states, in the types that they have in it."""
-    prefix = f"{OWN}{log}."
-    names = {name.removeprefix(prefix): value for name, value in trace.stated.items() if name.startswith(prefix)}
-    return {name: typed(value, FIELDS[log].get(name)) for name, value in names.items()}
-
-
-def typed(value: Any, field: Any) -> Any:
-    """A value in a field's type where it can be read so; resource attributes are texts. Else the gates judge it."""
-    try:
-        if isinstance(value, str) and value[:1] in {"[", "{"}:
-            return msgspec.json.decode(value)
-        return value if field is None else msgspec.to_builtins(msgspec.convert(value, field, strict=False))
-    except (msgspec.MsgspecError, RecursionError):
-        return value
-
-
-def first(attributes: Attributes, *names: str) -> Any:
-    """The first of these attributes that there is."""
-    return next((attributes[name] for name in names if attributes.get(name) is not None), None)
-
-
-def number(value: Any) -> int | None:
-    """A count; None where it is none."""
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def instant(time_ns: int) -> str | None:
-    """A time as logs have it; None where there is none."""
-    if time_ns <= 0:
-        return None
-    try:
-        return (EPOCH + timedelta(microseconds=time_ns // 1000)).isoformat()
-    except OverflowError:
-        return None
-
-
-def present(log: WireLog) -> WireLog:
-    """What there is of a log."""
-    return {name: value for name, value in log.items() if value is not None}

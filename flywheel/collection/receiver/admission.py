@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from flywheel.collection.importers.otlp import Item, LooseEvent, Refused, Span, encode_item
+from flywheel.collection.importers.otlp_spans import Item, LooseEvent, Refused, Span, encode_item
 from flywheel.collection.limits import ReceiverSettings
 from flywheel.collection.receiver.bodies import BodyTooLargeError, is_deeper
 from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecision

@@ -23,8 +23,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from flywheel.collection.importers.otlp import Item, decode_item, encode_item
-from flywheel.collection.importers.otlp_records import is_root, logs_of_late_items, logs_of_trace, task_of
+from flywheel.collection.importers.otlp_records import logs_of_late_items, logs_of_trace, task_of
+from flywheel.collection.importers.otlp_spans import Item, decode_item, encode_item
+from flywheel.collection.importers.otlp_trace import is_root
 from flywheel.collection.limits import ReceiverSettings
 from flywheel.collection.live_segment import recover_segments
 from flywheel.collection.receiver.counters import Counters

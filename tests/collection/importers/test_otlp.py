@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from flywheel.collection.importers.otlp import LooseEvent, Refused, Span, SpanEvent, read_logs, read_traces
+from flywheel.collection.importers.otlp import read_logs, read_traces
 from flywheel.collection.importers.otlp_messages import conversation_of
 from flywheel.collection.importers.otlp_records import logs_of_late_items, logs_of_trace
+from flywheel.collection.importers.otlp_spans import LooseEvent, Refused, Span, SpanEvent
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SECOND = 1_000_000_000

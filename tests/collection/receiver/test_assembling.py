@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flywheel.collection.importers.otlp import Item, Span, encode_item
+from flywheel.collection.importers.otlp_spans import Item, Span, encode_item
 from flywheel.collection.limits import ReceiverSettings
 from flywheel.collection.receiver import assembling
 from flywheel.collection.receiver.assembling import assemble, erase_spans, exclusively
