@@ -42,9 +42,11 @@ def judgements_of(trace: Trace, task_id: str, agent_id: str | None) -> list[Wire
             logs += feedback_of(annotation, task_id, span.end_ns or span.start_ns)
     told = stated(trace, "evaluation")
     if scores or overall is not None or told:
+        if trace.entry is not None:
+            times.append(
+                trace.entry.end_ns
+            )  # what was judged within the execution counts from its end: logs have an order
         log = {"log": "evaluation", "taskId": task_id, "agentId": agent_id, "timestamp": instant(max(times, default=0))}
-        if "timestamp" not in told and not times and trace.entry is not None:
-            log["timestamp"] = instant(trace.entry.end_ns)
         logs.insert(0, present({**log, "rubricScores": scores or None, "overallScore": overall, **told}))
     return logs
 

@@ -1,0 +1,57 @@
+"""The receiver against its own description: whatever fits it or not, the answer is one that it names."""
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from flywheel.api.app import create_app
+from flywheel.settings import Settings
+from tests.api.receiver.conftest import headers_of
+
+schema = schemathesis.pytest.from_fixture("described")
+
+
+@pytest.fixture(scope="module")
+def module_pool(postgres_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of an installation that all generated requests share."""
+    import psycopg
+
+    from flywheel.database import url_with
+    from tests.conftest import TEMPLATE
+
+    with psycopg.connect(url_with(postgres_server, driver=""), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE described TEMPLATE {TEMPLATE}".encode())
+        url = url_with(postgres_server, driver="", database="described")
+        yield Settings.load(profile="smoke", home=tmp_path_factory.mktemp("described"), database_url=url)
+        connection.execute(b"DROP DATABASE described WITH (FORCE)")
+
+
+@pytest.fixture(scope="module")
+def client(module_pool: Settings) -> Iterator[TestClient]:
+    with TestClient(create_app(module_pool), headers=headers_of(module_pool)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def described(client: TestClient) -> schemathesis.BaseSchema:
+    found = schemathesis.openapi.from_asgi("/openapi.json", client.app)
+    return found.include(path_regex="^/v1/(logs|traces)|^/(healthz|readyz)")
+
+
+@schema.parametrize()
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+def test_every_answer_is_described(case: schemathesis.Case, client: TestClient) -> None:
+    response = case.call(session=client, headers={"Authorization": client.headers["Authorization"]})
+    case.validate_response(
+        response,
+        checks=[not_a_server_error, status_code_conformance, response_schema_conformance, content_type_conformance],
+    )
