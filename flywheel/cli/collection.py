@@ -18,7 +18,13 @@ LETTERS = click.option(
 
 @click.group()
 def collection() -> None:
-    """What collectors wrote, and what they could not."""
+    """What collectors wrote, and what they could not.
+
+    \b
+    Examples:
+      flywheel collection status
+      flywheel collection retry
+    """
 
 
 @collection.command()

@@ -170,12 +170,13 @@ class Delivery:
             self._note(error)
             for one in batch:
                 one.failures += 1
-            return (last or batch[0].failures >= DELIVERIES) and self._give_up(batch)
+            given_up = batch if last else [one for one in batch if one.failures >= DELIVERIES]
+            return bool(given_up) and self._give_up(given_up)
         self._leave(batch, "delivered late")
         return True
 
     def _batch(self) -> list[_Waiting]:
-        """The first of the queue, none of them failed more often than it."""
+        """The first of the queue; who came earlier has failed as often or more."""
         batch: list[_Waiting] = []
         size = 0
         with self._lock:

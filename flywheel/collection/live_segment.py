@@ -17,7 +17,15 @@ from pathlib import Path
 
 from flywheel.collection.compression import compress
 from flywheel.collection.forks import DESCRIPTORS
-from flywheel.collection.segments import CLOSED_SUFFIX, MAGIC, OPEN_SUFFIX, sync_folder, write_whole, written_bytes
+from flywheel.collection.segments import (
+    CLOSED_SUFFIX,
+    MAGIC,
+    OPEN_SUFFIX,
+    remove_partial_segments,
+    sync_folder,
+    write_whole,
+    written_bytes,
+)
 
 STEP_BYTES = 1024 * 1024  # preallocated at a time
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -157,6 +165,7 @@ def recover_segments(folder: Path) -> list[Path]:
     Raises:
         OSError: there is no room, or the disk fails. What was not handed over yet remains as it is.
     """
+    remove_partial_segments(folder)
     recovered = []
     for path in sorted(folder.glob(f"*{OPEN_SUFFIX}")):
         try:

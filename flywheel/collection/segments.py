@@ -12,6 +12,7 @@ dying process or machine leaves behind are torn frames, which the reader skips a
 import os
 import secrets
 import struct
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ HEADER = struct.Struct("<4sII")
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 OPEN_SUFFIX = ".open"
 CLOSED_SUFFIX = ".segment"
+PARTIAL_AFTER_S = 3600.0  # an unfinished file that nobody wrote to for so long was left by a killed process
 
 
 class Frame(Struct, frozen=True, kw_only=True):
@@ -207,6 +209,16 @@ def write_whole(path: Path, pieces: Iterable[bytes], *, modified_ns: int | None 
         partial.unlink(missing_ok=True)
     sync_folder(path.parent)
     return size
+
+
+def remove_partial_segments(folder: Path) -> None:
+    """Remove what killed writers of whole segments left half written: nothing reads it, and it may be anybody's."""
+    for path in folder.glob(f"*{CLOSED_SUFFIX}.*.partial"):
+        try:
+            if time.time() - path.stat().st_mtime > PARTIAL_AFTER_S:
+                path.unlink()
+        except FileNotFoundError:
+            continue  # it was finished, or another process removed it
 
 
 def _private(path: str, flags: int) -> int:

@@ -82,6 +82,7 @@ class TaskLog:
         self._routing: dict[str, Any] | None = None
         self._execution: dict[str, Any] = {}
         self._evaluation: Mapping[str, Any] | None = None
+        self._error: BaseException | None = None
         self._last_at: datetime | None = None
         self._started_s = 0.0
         self._latency_ms: float | None = None
@@ -204,10 +205,12 @@ class TaskLog:
         """What makes the task's logs, in their order; called by the collector, which counts what cannot be made."""
         self._stop_clock()
         if self._token is not None:
-            _CURRENT.reset(self._token)
+            try:
+                _CURRENT.reset(self._token)
+            except ValueError:  # it ends in another context than it began in, as generators may
+                _CURRENT.set(None)
             self._token = None
-        if error is not None:
-            self._execution.update(success=False, failure_reason=f"{type(error).__name__}: {error}"[:REASON_LENGTH])
+        self._error = error
         made: list[Callable[[], Log]] = [self._decision, self._executed]
         return [*made, self._evaluated] if self._evaluation is not None else made
 
@@ -218,7 +221,11 @@ class TaskLog:
 
     def _executed(self) -> Execution:
         fields = {"success": True, "latency_ms": self._latency_ms, "tokens_used": 0, "tool_call_count": 0}
-        return Execution(**{**fields, **self._execution, **self._ids()})
+        failure: dict[str, Any] = {}
+        if self._error is not None:
+            reason = f"{type(self._error).__name__}: {self._error}"[:REASON_LENGTH]
+            failure = {"success": False, "failure_reason": reason}
+        return Execution(**{**fields, **self._execution, **failure, **self._ids()})
 
     def _evaluated(self) -> Evaluation:
         return Evaluation(**{**(self._evaluation or {}), **self._ids()})

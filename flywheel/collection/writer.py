@@ -113,7 +113,8 @@ class SegmentWriter:
                 if self._segment is not None and self._is_old():
                     self._seal()
                 segment = self._segment
-            if segment is not None and segment.size > segment.synced:
+            # Where appends sync, nobody else may: the kernel tells one sync of an error, and that must be theirs.
+            if self._durability == "process" and segment is not None and segment.size > segment.synced:
                 self._sync(segment)
             self._hand_over()
 

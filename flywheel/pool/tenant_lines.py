@@ -9,7 +9,6 @@ they then are, so a run that was killed between the two is finished by the next 
 """
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -20,11 +19,11 @@ from msgspec import Struct
 from psycopg import Connection, sql
 
 from flywheel.collection.segments import (
-    CLOSED_SUFFIX,
     OPEN_SUFFIX,
     Damage,
     Frame,
     read_segment,
+    remove_partial_segments,
     segment_bytes,
     write_closed_segment,
 )
@@ -33,8 +32,6 @@ from flywheel.pool.headers import decode_header, key_of, read_header
 from flywheel.pool.indexing import index_lines
 from flywheel.pool.intake import mark_changed, unknown_segments
 from flywheel.pool.pool import BenchmarkPool
-
-PARTIAL_AFTER_S = 3600.0  # an unfinished segment that nobody wrote to for so long was left by a killed process
 
 TASKS = """
 SELECT DISTINCT theirs.task_key FROM tasks AS theirs
@@ -272,7 +269,7 @@ def erase_lines(pool: BenchmarkPool, tenant_id: str, *, now: datetime) -> frozen
         pool.change_segments(connection)
         for segment in found:
             rewrite(connection, path_of(pool, segment), segment, lines)
-        remove_partial_segments(pool)
+        remove_partial_segments(pool.settings.segments_dir)
         forget_lines(connection, lines)
         mark_changed(connection, days, now=now)
     return frozenset(days)
@@ -296,13 +293,6 @@ def rewrite(connection: Connection[Any], path: Path, segment: LedgerSegment, lin
         "UPDATE segments SET lines = %s, bytes = %s, stray_lines = %s WHERE id = %s",
         (index.lines, index.size, index.stray_lines, segment.id),
     )
-
-
-def remove_partial_segments(pool: BenchmarkPool) -> None:
-    """Remove what killed writers of whole segments left half written: nothing reads it, and it may be anybody's."""
-    for path in pool.settings.segments_dir.glob(f"*{CLOSED_SUFFIX}.*.partial"):
-        if time.time() - path.stat().st_mtime > PARTIAL_AFTER_S:
-            path.unlink(missing_ok=True)
 
 
 def forget_lines(connection: Connection[Any], lines: TenantLines) -> None:

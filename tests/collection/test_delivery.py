@@ -101,6 +101,20 @@ def test_after_three_deliveries_logs_are_kept_as_dead_letters_and_come_back(tmp_
     assert sent.drops == {}
 
 
+def test_a_log_that_came_later_has_its_three_deliveries_too(tmp_path: Path, disk: Disk) -> None:
+    sent = made(tmp_path, retry_s=60)
+    disk.breaks(errno.EIO)
+    sent.send(b"early")
+    with sent._delivering:
+        sent._deliver_batch(last=False)
+        sent.send(b"late")
+        sent._deliver_batch(last=False)
+        assert letters(tmp_path) == [b"early"]
+        assert sent.waiting == 1
+    disk.works()
+    assert closed(tmp_path, sent) == [b"late"]
+
+
 def test_memory_is_bounded_and_what_does_not_fit_is_counted_by_reason_and_reported(
     tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,6 +1,7 @@
 """A whole task is three logs, whatever the agent does; nothing of ours is raised into it."""
 
 import asyncio
+import contextvars
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,24 @@ def test_what_the_agent_raises_is_a_failed_execution_and_goes_on(collector: Coll
     assert isinstance(decision, RoutingDecision)
     assert isinstance(execution, Execution)
     assert (execution.success, execution.failure_reason) == (False, "ZeroDivisionError: division by zero")
+
+
+def test_a_task_that_ends_in_another_context_raises_nothing(collector: Collector, tmp_path: Path) -> None:
+    task = collector.task(task_type="research", agent_id="alice")
+    contextvars.copy_context().run(task.__enter__)
+    task.__exit__(None, None, None)
+    assert len(logged(collector, tmp_path)) == 2
+
+
+def test_an_exception_that_cannot_be_printed_costs_its_own_log_alone(collector: Collector, tmp_path: Path) -> None:
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    with pytest.raises(MuteError), collector.task(task_type="research", agent_id="alice"):
+        raise MuteError
+    assert [type(log) for log in logged(collector, tmp_path)] == [RoutingDecision]
+    assert collector.drops == {"not encodable: RuntimeError": 1}
 
 
 def test_every_call_of_a_decorated_function_is_a_task(collector: Collector, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from flywheel.collection import SegmentWriter, live_segment, writer
 from flywheel.collection.group_commit import GroupCommit
 from flywheel.collection.live_segment import recover_segments
-from flywheel.collection.segments import OPEN_SUFFIX, closed_segments, read_segment
+from flywheel.collection.segments import OPEN_SUFFIX, closed_segments, encode_frame, read_segment
 from flywheel.collection.writer import Durability
 from tests.collection.reading import damages_in, payloads_in
 
@@ -270,6 +270,28 @@ def test_a_kill_between_hand_over_and_removal_reads_nothing_twice(tmp_path: Path
     recover_segments(tmp_path)
     assert payloads_in(tmp_path) == [b"mine"]
     assert not list(tmp_path.glob("*.open"))
+
+
+def test_half_of_a_hand_over_that_a_kill_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    old, young = (tmp_path / f"x.segment.{number}-a.partial" for number in (1, 2))
+    for path in (old, young):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    recover_segments(tmp_path)
+    assert (old.exists(), young.exists()) == (False, True)
+
+
+def test_only_appends_sync_where_appends_are_promised_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel tells of a write error once: a sync beside theirs could take it away from them."""
+    segments = made(tmp_path, "machine")
+    segments.append(b"mine")
+    segment = segments._segment
+    assert segment is not None
+    segment.write(encode_frame(b"between write and sync"))
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: pytest.fail("the background synced"))
+    segments.tick()
+    monkeypatch.undo()
+    segments.close()
 
 
 def test_a_writer_that_nobody_holds_ends_its_thread(tmp_path: Path) -> None:
