@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 import zstandard
@@ -41,7 +40,7 @@ def receiver_of(client: TestClient) -> Receiver:
     return found
 
 
-def problem(response: httpx.Response, status: int) -> dict[str, Any]:
+def problem(response: Any, status: int) -> dict[str, Any]:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     found: dict[str, Any] = response.json()
@@ -224,7 +223,7 @@ def test_a_disk_that_is_behind_holds_others_off(limited: Limited, monkeypatch: p
     monkeypatch.setattr(LiveSegment, "sync", lambda self: (free.wait(20), sync(self))[1])
     record = feedback("t", text="x" * 3_000)
     with running(limited(max_waiting_bytes=5_000, write_timeout_s=1)) as client:
-        answers: list[httpx.Response] = []
+        answers: list[Any] = []
         send = threading.Thread(target=lambda: answers.append(client.post("/v1/logs/feedback", json=record)))
         send.start()
         while not receiver_of(client)._logs.waiting_bytes:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
-import httpx
 import pytest
 from fastapi.testclient import TestClient
 from google.rpc.status_pb2 import Status
@@ -158,5 +157,5 @@ def test_grpc_says_unavailable_and_when_to_come_again(limited: Limited, settings
 
 
 def test_a_key_is_asked_for_before_the_body_is_read(client: TestClient) -> None:
-    answer: httpx.Response = client.post("/v1/traces", content=b"x" * 100, headers={**PROTOBUF, "Authorization": ""})
+    answer = client.post("/v1/traces", content=b"x" * 100, headers={**PROTOBUF, "Authorization": ""})
     assert answer.status_code == 401

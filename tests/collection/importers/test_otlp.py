@@ -112,7 +112,9 @@ def as_protobuf(request: dict[str, Any]) -> ExportTraceServiceRequest:
     for held in changed["resourceSpans"][0]["scopeSpans"][0]["spans"]:
         for name in ("traceId", "spanId", "parentSpanId"):
             held[name] = base64.b64encode(bytes.fromhex(held[name])).decode()
-    return ParseDict(changed, ExportTraceServiceRequest())
+    message = ExportTraceServiceRequest()
+    ParseDict(changed, message)
+    return message
 
 
 def test_json_and_protobuf_say_the_same() -> None:
@@ -312,7 +314,7 @@ def test_open_inference_annotations_are_feedback() -> None:
     ]
 
 
-CONVERSATION = [
+CONVERSATION: list[dict[str, Any]] = [
     {"role": "system", "content": "be brief"},
     {"role": "user", "content": "weather?"},
     {"role": "assistant", "toolCalls": [{"name": "w", "arguments": '{"c":"Oslo"}', "id": "1"}]},
