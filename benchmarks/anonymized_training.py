@@ -1,12 +1,12 @@
 """What training on anonymized demonstrations costs: one recipe twice, on raw and on anonymized points of one task list.
 
-``python benchmarks/anonymized_training.py [--demonstrations 400] [--heldout 254] [--seeds 1] [--threads 1] [--json]``.
+``python benchmarks/anonymized_training.py [--demonstrations 200] [--heldout 254] [--seeds 1] [--threads 1] [--json]``.
 Nothing is downloaded: SmolLM2-135M and the tasks of the Berkeley Function Calling Leaderboard come out of their wheels.
 The tasks go through arbiter, collector and pool, as in the quick start, with the published answers as demonstrations;
 what the pool validated is the raw side, what it anonymized the other. Both train the same base model with the quick
 start's recipe, the same seed and the same number of steps. Both answer the same held-out tasks, asked as people ask
-them: an agent reads raw text. Accuracy is exact, by the project's checker, greedy and sampled at temperature 1; a
-difference is paired by task, over the means of the seeds, and its interval is of what the choice of tasks does to it.
+them: an agent reads raw text. Accuracy is exact, by the project's checker, of greedy answers; the difference is paired
+by task, over the means of the seeds, and its interval says what the choice of tasks does to it, not that of the seed.
 
 "With personal data" are held-out tasks in whose prompt the pool would replace something, mistaken or not. A third of
 the functions are held out, more than the quick start does, so that there are enough of them.
@@ -15,12 +15,14 @@ the functions are held out, more than the quick start does, so that there are en
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -42,20 +44,19 @@ from flywheel.records import DataPoint, decode_point
 from flywheel.settings import Settings
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.prompt import prompt_messages
-from flywheel.tasks.source import BenchmarkTask
-from flywheel.training.answering import EvaluatedAnswer, Mode
+from flywheel.tasks.source import BenchmarkTask, Split
+from flywheel.training.answering import EvaluatedAnswer, Question, answering, batches_of
 from flywheel.training.datasets import SFT_FILE, sft_rows
-from flywheel.training.evaluation import by_task, chosen_tasks, scores
+from flywheel.training.evaluation import by_task, scores
 from flywheel.training.intervals import paired_difference
-from flywheel.training.job import ANSWERS_FILE, MODEL_FOLDER, EvaluatedModel, EvaluationJob, Job, SftJob, read_result
-from flywheel.training.launch import environment, launch_command
+from flywheel.training.job import MODEL_FOLDER, EvaluatedModel, SftJob, read_result
+from flywheel.training.launch import WAITING, environment, launch_command
 from flywheel.training.pretrained import ensure_base_model
 
 NOW = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 RAW, CLEAN = "raw", "anonymized"
 SIDES = {RAW: VALIDATED, CLEAN: ANONYMIZED}
-MODES: tuple[Mode, ...] = ("greedy", "sampled")
-PLACEHOLDERS = ("[PERSON_", "[STREET_ADDRESS_", "[EMAIL_ADDRESS_", "[PHONE_NUMBER_", "[USER_ID_", "[PATH]", "[FILE]")
+PLACEHOLDER = re.compile(r"\[[A-Z][A-Z_]+(_[0-9]+)?\]")
 
 
 class Demonstrations(Struct, frozen=True, kw_only=True):
@@ -68,7 +69,7 @@ class Demonstrations(Struct, frozen=True, kw_only=True):
     replaced: dict[str, int]
 
 
-def settings_for(at: Settings, *, demonstrations: int, heldout: int, threads: int) -> Settings:
+def settings_for(at: Settings, *, demonstrations: int, threads: int) -> Settings:
     """The quick start's recipe; only the published answers demonstrate, and all tasks are of the trained categories."""
     base = Settings.load(profile="quickstart")
     return Settings.load(
@@ -83,7 +84,6 @@ def settings_for(at: Settings, *, demonstrations: int, heldout: int, threads: in
             "validation_fraction": 0.03,
             "routed_before": demonstrations,
         },
-        evaluation={"heldout_tasks": heldout, "samples": 1, "processes": 1},
         trainer={"device": "cpu", "threads": threads},
     )
 
@@ -134,19 +134,12 @@ def written(
     )
 
 
-def run(job: Job) -> dict[str, Any]:
-    """Run a job as the platform does, its output to standard error.
+def train(settings: Settings, side: str, seed: int) -> tuple[EvaluatedModel, dict[str, Any]]:
+    """The base model after SFT on one side's demonstrations, trained as the platform does; its output to stderr.
 
     Raises:
-        CalledProcessError: it failed.
+        CalledProcessError: training failed.
     """
-    command = launch_command(job, job.write(job.output_dir / "job.json"))
-    subprocess.run(command, env=os.environ | environment(job), stdout=sys.stderr, check=True)
-    return read_result(job.output_dir)
-
-
-def train(settings: Settings, side: str, seed: int) -> tuple[EvaluatedModel, dict[str, Any]]:
-    """The base model after SFT on one side's demonstrations."""
     job = SftJob(
         output_dir=settings.home / "training" / f"{side}-{seed}",
         tasks=settings.tasks,
@@ -156,24 +149,33 @@ def train(settings: Settings, side: str, seed: int) -> tuple[EvaluatedModel, dic
         batch_dir=settings.home / "demonstrations" / side,
         recipe=settings.sft.model_copy(update={"seed": seed}),
     )
-    result = run(job)
-    return EvaluatedModel(label=f"{side}-{seed}", model_dir=job.output_dir / MODEL_FOLDER), result
+    command = launch_command(job, job.write(job.output_dir / "job.json"))
+    subprocess.run(command, env=os.environ | environment(job), stdout=sys.stderr, check=True)
+    model = EvaluatedModel(label=f"{side}-{seed}", model_dir=job.output_dir / MODEL_FOLDER)
+    return model, read_result(job.output_dir)
 
 
-def answers_of(settings: Settings, models: Sequence[EvaluatedModel]) -> tuple[list[EvaluatedAnswer], set[str]]:
-    """What all models answer to the held-out tasks, and the ids of those that hold personal data."""
-    job = EvaluationJob(
-        output_dir=settings.home / "training" / "evaluation",
-        tasks=settings.tasks,
-        model=settings.model,
-        trainer=settings.trainer,
-        models=tuple(models),
-        recipe=settings.evaluation,
-    )
-    run(job)
-    asked, _ = chosen_tasks(load_source(settings).tasks(), job)
-    answers = msgspec.json.Decoder(EvaluatedAnswer).decode_lines((job.output_dir / ANSWERS_FILE).read_bytes())
-    return answers, {task.id for task in asked if holds_personal_data(task)}
+def answers_of(
+    settings: Settings, models: Sequence[EvaluatedModel], tasks: Sequence[BenchmarkTask]
+) -> list[EvaluatedAnswer]:
+    """What all models answer to these tasks, greedily."""
+    questions = [Question(task=task, mode="greedy", trained=True) for task in tasks]
+    size, tokens = settings.model.generation_batch, settings.model.max_new_tokens
+    batches = [
+        batch for model in models for batch in batches_of(model, questions, size=size, max_new_tokens=tokens, seed=0)
+    ]
+    answers: list[EvaluatedAnswer] = []
+    with answering(1) as answer_all:
+        for answered in answer_all(batches):
+            answers += answered
+            sys.stderr.write(f"{len(answers)} of {len(models) * len(tasks)} answers\n")
+    return answers
+
+
+def heldout_tasks(settings: Settings, limit: int) -> list[BenchmarkTask]:
+    """The first held-out tasks by the hash of their ids: of all categories, and the same ones each time."""
+    found = [task for task in load_source(settings).tasks() if task.split is Split.HELDOUT]
+    return sorted(found, key=lambda task: blake2b(task.id.encode()).digest())[:limit]
 
 
 def holds_personal_data(task: BenchmarkTask) -> bool:
@@ -184,32 +186,32 @@ def holds_personal_data(task: BenchmarkTask) -> bool:
 
 def compared(answers: Sequence[EvaluatedAnswer], tasks: Collection[str], *, confidence: float) -> dict[str, Any]:
     """Both sides' accuracy on these tasks, and the difference paired by task; over the means of the seeds."""
-    figures: dict[str, Any] = {"tasks": len(tasks)}
-    for mode in MODES:
-        chosen = {
-            side: [a for a in answers if a.label.startswith(f"{side}-") and a.mode == mode and a.task_id in tasks]
-            for side in SIDES
-        }
-        raw, clean = (by_task(chosen[side], "exact") for side in (RAW, CLEAN))
-        difference = paired_difference(list(raw.values()), [clean[task] for task in raw], confidence=confidence)
-        figures[mode] = {side: scores(found, confidence=confidence) for side, found in chosen.items()}
-        figures[mode]["difference"] = msgspec.structs.asdict(difference)
-        figures[mode]["answers_with_placeholders"] = {
-            side: sum(any(mark in answer.text for mark in PLACEHOLDERS) for answer in found)
-            for side, found in chosen.items()
-        }
-    return figures
+    given = {
+        side: [answer for answer in answers if answer.label.startswith(f"{side}-") and answer.task_id in tasks]
+        for side in SIDES
+    }
+    raw, clean = (by_task(given[side], "exact") for side in (RAW, CLEAN))
+    difference = paired_difference(list(raw.values()), [clean[task] for task in raw], confidence=confidence)
+    return {
+        "tasks": len(tasks),
+        **{side: scores(found, confidence=confidence) for side, found in given.items()},
+        "difference": msgspec.structs.asdict(difference),
+        "answers_with_placeholders": {
+            side: sum(PLACEHOLDER.search(answer.text) is not None for answer in found) for side, found in given.items()
+        },
+    }
 
 
-def measure(settings: Settings, *, seeds: int) -> dict[str, Any]:
+def measure(settings: Settings, *, seeds: int, heldout: int) -> dict[str, Any]:
     """All figures."""
     started, processor = time.monotonic(), sum(os.times()[:4])
     made = demonstrations_of(settings)
     trained = [train(settings, side, seed) for seed in range(seeds) for side in SIDES]
-    answers, personal = answers_of(settings, [model for model, _ in trained])
-    asked = {answer.task_id for answer in answers}
+    tasks = heldout_tasks(settings, heldout)
+    answers = answers_of(settings, [model for model, _ in trained], tasks)
     confidence = settings.evaluation.confidence
-    parts = {"all": asked, "with personal data": asked & personal, "without": asked - personal}
+    asked, personal = {task.id for task in tasks}, {task.id for task in tasks if holds_personal_data(task)}
+    parts = {"all": asked, "with personal data": personal, "without": asked - personal}
     return {
         "demonstrations": msgspec.structs.asdict(made),
         "steps": {model.label: result["steps"] for model, result in trained},
@@ -231,17 +233,15 @@ def shown(figures: dict[str, Any]) -> str:
         f"{made['points']} demonstrations; anonymizing changed the prompts of {made['prompts_changed']} and the answers"
         f" of {made['answers_changed']} ({replaced})",
         f"{len(figures['steps']) // 2} seed(s), {' or '.join(map(str, steps))} steps each",
-        f"{'exact on held-out tasks':<30}{'tasks':>6}  {'raw':<20}{'anonymized':<20}{'difference':<22}placeholders",
+        f"{'exact on held-out tasks':<24}{'tasks':>6}  {'raw':<20}{'anonymized':<20}{'difference':<22}placeholders",
     ]
-    for mode in MODES:
-        for name, part in figures["heldout"].items():
-            of = part[mode]
-            difference = of["difference"]
-            lines.append(
-                f"{f'{name}, {mode}':<30}{part['tasks']:>6}  {share(of[RAW]):<20}{share(of[CLEAN]):<20}"
-                f"{100 * difference['value']:+5.1f} ({100 * difference['low']:+.1f} to {100 * difference['high']:+.1f})"
-                f"    {of['answers_with_placeholders'][RAW]}, {of['answers_with_placeholders'][CLEAN]}"
-            )
+    for name, part in figures["heldout"].items():
+        placed, difference = part["answers_with_placeholders"], part["difference"]
+        lines.append(
+            f"{name:<24}{part['tasks']:>6}  {share(part[RAW]):<20}{share(part[CLEAN]):<20}"
+            f"{100 * difference['value']:+5.1f} ({100 * difference['low']:+.1f} to {100 * difference['high']:+.1f})"
+            f"    {placed[RAW]}, {placed[CLEAN]}"
+        )
     return "\n".join([*lines, verdict(figures)]) + "\n"
 
 
@@ -251,8 +251,8 @@ def share(of: dict[str, float]) -> str:
 
 
 def verdict(figures: dict[str, Any]) -> str:
-    """What the greedy answers to all held-out tasks say."""
-    difference = figures["heldout"]["all"]["greedy"]["difference"]
+    """What the answers to all held-out tasks say."""
+    difference = figures["heldout"]["all"]["difference"]
     said = "loses accuracy beyond" if difference["high"] < 0 else "loses no accuracy beyond"
     return f"Training on anonymized data {said} the {figures['confidence']:.0%} interval of the paired difference."
 
@@ -260,18 +260,17 @@ def verdict(figures: dict[str, Any]) -> str:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--demonstrations", type=int, default=400, help="at most 581")
+    parser.add_argument("--demonstrations", type=int, default=200, help="at most 581")
     parser.add_argument("--heldout", type=int, default=254, help="held-out tasks, at most")
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each side")
     parser.add_argument("--threads", type=int, default=1, help="cores that training and answering take")
     parser.add_argument("--json", action="store_true", help="for programs")
     arguments = parser.parse_args()
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before anything imports the hub's client
+    # before torch and the hub's client are imported
+    os.environ.update(WAITING, HF_HUB_OFFLINE="1", OMP_NUM_THREADS=str(arguments.threads))
     with empty_installation() as at:
-        settings = settings_for(
-            at, demonstrations=arguments.demonstrations, heldout=arguments.heldout, threads=arguments.threads
-        )
-        figures = measure(settings, seeds=arguments.seeds)
+        settings = settings_for(at, demonstrations=arguments.demonstrations, threads=arguments.threads)
+        figures = measure(settings, seeds=arguments.seeds, heldout=arguments.heldout)
     sys.stdout.write(json.dumps(figures) + "\n" if arguments.json else shown(figures))
 
 
