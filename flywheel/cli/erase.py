@@ -65,7 +65,7 @@ def ask(tenant: str, found: "ErasureReport") -> None:
     if not is_terminal():
         raise click.UsageError("there is no terminal to ask at; add --yes, or --dry-run to see what would be removed")
     print_mapping(found.removed)
-    whose = f"tenant {tenant}" if found.tasks is None else f"{found.tasks:,} tasks of tenant {tenant}"
+    whose = f"tenant {tenant}" if found.tasks is None else f"{found.tasks:,} task(s) of tenant {tenant}"
     click.confirm(
         f"Remove all of this of {whose}, and every earlier version of the lake's tables? It cannot be undone",
         abort=True,

@@ -1,4 +1,4 @@
-"""Erasure of a tenant, or of tasks of it: from segments, quarantine, the lake with its old versions, tiers, and batches.
+"""Erasure of a tenant, or of tasks of it: from segments, quarantine, the lake and its old versions, tiers, and batches.
 
 In the order in which data flows, so that nothing can flow back: first the raw lines and the ledger, then the points of
 each day, then batches and what they spent of privacy budgets, then all earlier versions of the lake's tables. Each step

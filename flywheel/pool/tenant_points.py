@@ -168,7 +168,7 @@ def validated_of(tenant: Tenant) -> Owned:
 def erase_points(pool: BenchmarkPool, tenant: Tenant, day: date, *, ids: Iterable[str] = ()) -> None:
     """Remove a tenant's points of a day from every table and tier, and count the day's statistics anew.
 
-    ``ids`` are of points that a run that was killed has met: what it undid is not in the tables that tell them any more.
+    ``ids`` are of points that a run that was killed had met: the tables that tell them may hold them no longer.
 
     Where retention has removed the day's points, the statistics that are of this tenant alone are deleted; those that
     it shares with others are counted anew from the raw logs by the day's next run.

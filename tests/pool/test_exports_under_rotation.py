@@ -9,7 +9,7 @@ from psycopg.errors import InsufficientPrivilege
 from pydantic import SecretStr
 
 from flywheel.errors import PoolError
-from flywheel.pool import exports
+from flywheel.pool import batch_copies, exports
 from flywheel.pool.anonymization.noise import laplace_noise
 from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
 from flywheel.pool.anonymization.tenants import salt_file, salt_of, salts_of
@@ -55,7 +55,7 @@ def test_a_rotation_does_not_begin_while_an_export_is_made(
     filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It spends under the hashes that its points had when it chose them; the rotation then brings them along."""
-    former, real = salt_of(filled.settings), exports.copy_points
+    former, real = salt_of(filled.settings), batch_copies.copy_points
     chosen, go_on = threading.Event(), threading.Event()
 
     def paused(*arguments: Any) -> None:
