@@ -3,7 +3,7 @@
 A line is the tenant's where it names it. A line without a tenant is the tenant's where it belongs to a task that the
 tenant's logs name, unless it is joined under another tenant; so also a line of which nobody can say whose it is. A line
 without a readable task or time is the tenant's where one of its strings is the tenant's id. Of single tasks of a tenant
-the same holds with the task's id in the place of the tenant's where nothing else tells.
+the same holds with the task's id in the place of the tenant's where nothing else tells, and no other tenant is named.
 
 Segments are rewritten first and the ledger is corrected second, in one transaction: it is counted from the files as
 they then are, so a run that was killed between the two is finished by the next one.
@@ -95,7 +95,25 @@ class TenantLines(Struct, frozen=True):
             return header.tenant_id == self.wanted.id and (self.only is None or header.task_key in self.only)
         if header is not None and header.task_key in self.tasks:
             return self.only is None or header.task_key in self.only
-        return stray and any(mentions(line, name) for name in self.telling)
+        return stray and any(mentions(line, name) for name in self.telling) and not self._names_another(line)
+
+    def _names_another(self, line: bytes) -> bool:
+        """Whether a line that has a task's id somewhere says that it is another tenant's."""
+        if self.only is None:
+            return False
+        try:
+            return decode_claim(line).tenant_id not in (None, self.wanted.id)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+
+
+class Claim(Struct, rename="camel"):
+    """Whose a line says it is, where nothing else of it can be read."""
+
+    tenant_id: str | None = None
+
+
+decode_claim = msgspec.json.Decoder(Claim).decode
 
 
 class LedgerSegment(Struct, frozen=True):

@@ -18,6 +18,8 @@ from flywheel.pool.retention import enforce_retention
 from flywheel.pool.rows import Row
 from flywheel.pool.salt_rotation import finish_rotation, rotate_salt
 from flywheel.pool.schemas import ANONYMIZED, COLD, POINT_COLUMNS, VALIDATED, WARM
+from flywheel.pool.tenant_lines import TenantLines
+from flywheel.pool.tenants import Tenant
 from tests.pool.erasure.test_interrupted_erasure import KILLS
 from tests.pool.erasure.two_tenants import (
     ERASED,
@@ -178,6 +180,25 @@ def test_one_that_was_begun_under_a_salt_is_gone_on_with_before_that_salt_is_for
     assert erase(filled).batches == ("b1",)
     assert finish_rotation(filled, now=LATER, by="bob").nothing
     assert traces(filled) == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "held"),
+    [
+        (b'{"text": "order-1"}', True),
+        (b'{"tenantId": "acme-erased", "text": ["order-1"]}', True),
+        (b'{"tenantId": "umbrella", "text": "order-1"}', False),
+        (b'{"tenantId": "acme-erased", "text": "order-11"}', False),
+        (b'{"taskId": "order-1", "tenantId": "umbrella", "timestamp": "2026-03-02T12:00:00Z"}', False),
+        (b'{"text": "order-1"', True),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_the_tasks_if_it_has_its_id_and_names_no_other_tenant(
+    line: bytes, held: bool
+) -> None:
+    tenant = Tenant(id=ERASED, hashes=(), tasks=frozenset(["order-1"]))
+    lines = TenantLines(tenant, tasks=frozenset(), only=frozenset([key_of("order-1")]))
+    assert lines.hold(line, stray=True) is held
 
 
 def test_a_task_of_another_tenant_or_without_an_id_is_not_erased(filled: BenchmarkPool) -> None:
