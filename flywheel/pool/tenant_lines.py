@@ -53,8 +53,8 @@ SEGMENTS = sql.SQL(
     "SELECT id, name, written_at, written_day, lines, stray_lines FROM segments"
     " WHERE stray_lines > 0 OR torn > 0 OR id IN (SELECT unnest(segments) FROM tasks WHERE {}) ORDER BY id"
 ).format(THEIRS)
-OWNED_QUARANTINE = "SELECT id, day, line, task_id IS NULL FROM quarantine WHERE owner_key = %s"
-UNOWNED_QUARANTINE = "SELECT id, day, line, task_id IS NULL FROM quarantine WHERE coalesce(owner_key, '') = ''"
+OWNED_QUARANTINE = "SELECT id, day FROM quarantine WHERE owner_key = %s"
+QUARANTINE_TO_READ = "SELECT id, day, line, task_id IS NULL FROM quarantine WHERE coalesce(owner_key, '') = ANY(%s)"
 
 
 class TenantLines(Struct, frozen=True):
@@ -350,16 +350,13 @@ def forget_lines(connection: Connection[Any], lines: TenantLines) -> None:
 
 
 def quarantined_lines(connection: Connection[Any], lines: TenantLines) -> list[tuple[str, date]]:
-    """Id and day of the tenant's quarantined lines: by their owner, and by their content where they have none."""
-    owned = [
-        (line_id, day)
-        for line_id, day, line, stray in connection.execute(OWNED_QUARANTINE, (lines.key,))
-        if lines.only is None or lines.hold(bytes(line), stray=stray)
-    ]
-    with connection.cursor(name="unowned_quarantine") as cursor:
-        cursor.execute(UNOWNED_QUARANTINE)
-        unowned = [(line_id, day) for line_id, day, line, stray in cursor if lines.hold(bytes(line), stray=stray)]
-    return [*owned, *unowned]
+    """Id and day of the tenant's quarantined lines: by their owner, and by their content where that does not tell."""
+    whole = lines.only is None
+    owned = connection.execute(OWNED_QUARANTINE, (lines.key,)).fetchall() if whole else []
+    with connection.cursor(name="quarantine_to_read") as cursor:
+        cursor.execute(QUARANTINE_TO_READ, ([b""] if whole else [b"", lines.key],))
+        read = [(line_id, day) for line_id, day, line, stray in cursor if lines.hold(bytes(line), stray=stray)]
+    return [*owned, *read]
 
 
 def outcomes_of(connection: Connection[Any], lines: TenantLines) -> list[str]:

@@ -113,15 +113,17 @@ def theirs(pool: BenchmarkPool, table: str, tenant: Tenant, ids: Collection[str]
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    columns = ("day", "tenant_id") if table == COLD else ("day", "tenant_id", "id", "task_id")
-    names = pa.array(tenant.names_in(table), pa.string())
-    told = pa.array(tenant.task_names if table == VALIDATED else ids, pa.string())
-    for batch in pool.lake.read(table, columns=columns):
-        rows = batch.filter(pc.is_in(batch.column("tenant_id"), value_set=names))
-        if tenant.tasks is None:
-            yield rows
-        elif table != COLD:
-            yield rows.filter(pc.is_in(rows.column("task_id" if table == VALIDATED else "id"), value_set=told))
+    if table == COLD and tenant.tasks is not None:
+        return  # sums of all its tasks
+    wanted = {"tenant_id": tenant.names_in(table)}
+    if tenant.tasks is not None:
+        wanted |= {"task_id": tenant.task_names} if table == VALIDATED else {"id": tuple(ids)}
+    columns = dict.fromkeys(("day", *(() if table == COLD else ("id",)), *wanted))
+    for batch in pool.lake.read(table, columns=tuple(columns)):
+        rows = batch
+        for column, values in wanted.items():
+            rows = rows.filter(pc.is_in(rows.column(column), value_set=pa.array(values, pa.string())))
+        yield rows
 
 
 def copies_of(pool: BenchmarkPool, tenant: Tenant, ids: frozenset[str]) -> Counter[str]:
@@ -138,8 +140,8 @@ def copied_from(tenant: Tenant, ids: frozenset[str]) -> Owned:
     def copied(row: Row) -> bool:
         if row["id"] in ids:
             return True
-        hashed = any(hashed in row["payload"] for hashed in tenant.hashes)
-        return hashed and (tasks is None or decode_task(row["payload"]).task.id in tasks)
+        is_theirs = any(hashed in row["payload"] for hashed in tenant.hashes)
+        return is_theirs and (tasks is None or decode_task(row["payload"]).task.id in tasks)
 
     return copied
 
