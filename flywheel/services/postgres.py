@@ -17,6 +17,15 @@ from flywheel.errors import ServiceError
 from flywheel.services.processes import last_lines, postmaster_pid
 
 DATABASES = ("flywheel", "dagster", "mlflow")
+CONFIGURATION = """
+# Written by flywheel. What stands below it, and ALTER SYSTEM, overrules it.
+shared_buffers = 256MB
+wal_buffers = 64MB
+max_wal_size = 2GB
+"""
+"""With PostgreSQL's own values a day that is copied into the hot tier waits for the disk half of the time: the copying
+process itself makes room in the buffers, zeroes new files of the log and forces it to disk. So others do, beside it.
+"""
 
 
 class EmbeddedPostgres:
@@ -40,7 +49,11 @@ class EmbeddedPostgres:
         # The library's own lock is one file in the temporary folder: the user who makes it first shuts out all others.
         PostgresServer._lock = InterProcessLock(self.data.with_name(f".{self.data.name}.lock"))
         try:
-            self._server = get_server(self.data, cleanup_mode=None)
+            self._server = get_server(self.data, cleanup_mode=None, start=False)
+            with PostgresServer._lock:
+                self._server.ensure_pgdata_inited()
+            configure(self.data / "postgresql.conf")
+            self._server.start()
             url = url_with(str(self._server.get_uri()), driver="")
             name_users_in_log(url)
         except (SubprocessError, OSError, psycopg.Error) as error:
@@ -66,6 +79,14 @@ class EmbeddedPostgres:
         if self._server is not None:
             self._server.stop()
             self._server = None
+
+
+def configure(file: Path) -> None:
+    """Have the server that starts next be ready for whole days at once; what a person wrote since then is kept."""
+    written = file.read_text()
+    if CONFIGURATION not in written:
+        with file.open("a") as configuration:  # the file stays its owner's, who may be another user
+            configuration.write(CONFIGURATION)
 
 
 def name_users_in_log(url: str) -> None:
