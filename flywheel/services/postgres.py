@@ -17,15 +17,6 @@ from flywheel.errors import ServiceError
 from flywheel.services.processes import last_lines, postmaster_pid
 
 DATABASES = ("flywheel", "dagster", "mlflow")
-CONFIGURATION = """
-# Written by flywheel. What stands below it, and ALTER SYSTEM, overrules it.
-shared_buffers = 256MB
-wal_buffers = 64MB
-max_wal_size = 2GB
-"""
-"""With PostgreSQL's own values a day that is copied into the hot tier waits for the disk half of the time: the copying
-process itself makes room in the buffers, zeroes new files of the log and forces it to disk. So others do, beside it.
-"""
 
 
 class EmbeddedPostgres:
@@ -49,13 +40,10 @@ class EmbeddedPostgres:
         # The library's own lock is one file in the temporary folder: the user who makes it first shuts out all others.
         PostgresServer._lock = InterProcessLock(self.data.with_name(f".{self.data.name}.lock"))
         try:
-            self._server = get_server(self.data, cleanup_mode=None, start=False)
-            with PostgresServer._lock:
-                self._server.ensure_pgdata_inited()
-            configure(self.data / "postgresql.conf")
-            self._server.start()
+            self._server = get_server(self.data, cleanup_mode=None)
             url = url_with(str(self._server.get_uri()), driver="")
             name_users_in_log(url)
+            write_log_once(url)
         except (SubprocessError, OSError, psycopg.Error) as error:
             raise ServiceError(
                 f"PostgreSQL did not start on {self.data}: {error}. Its log is {self.data / 'log'}; "
@@ -81,20 +69,25 @@ class EmbeddedPostgres:
             self._server = None
 
 
-def configure(file: Path) -> None:
-    """Have the server that starts next be ready for whole days at once; what a person wrote since then is kept."""
-    written = file.read_text()
-    if CONFIGURATION not in written:
-        with file.open("a") as configuration:  # the file stays its owner's, who may be another user
-            configuration.write(CONFIGURATION)
-
-
 def name_users_in_log(url: str) -> None:
     """Have the server's log say whose each statement is: what principals read is found there."""
     with psycopg.connect(url, autocommit=True) as connection:
         prefix = connection.execute("SHOW log_line_prefix").fetchone()
         if prefix is not None and "%u" not in prefix[0]:
             connection.execute("ALTER SYSTEM SET log_line_prefix = '%m [%p] %q%u@%d '")
+            connection.execute("SELECT pg_reload_conf()")
+
+
+def write_log_once(url: str) -> None:
+    """Have new files of the write-ahead log written without zeros first, unless a person decided about it.
+
+    A day that is copied into the hot tier fills many of them, and waits for the disk. Zeros only see early that there is
+    room for a file.
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
+        source = connection.execute("SELECT source FROM pg_settings WHERE name = 'wal_init_zero'").fetchone()
+        if source == ("default",):
+            connection.execute("ALTER SYSTEM SET wal_init_zero = off")
             connection.execute("SELECT pg_reload_conf()")
 
 

@@ -27,23 +27,17 @@ def test_a_server_that_was_killed_is_noticed() -> None:
             server.check()
 
 
-def test_a_server_has_room_for_a_day_unless_a_person_decided_otherwise() -> None:
+def test_files_of_the_log_are_written_once_unless_a_person_decided_otherwise() -> None:
     with tempfile.TemporaryDirectory(prefix="flywheel-test-", ignore_cleanup_errors=True) as folder:
         server = EmbeddedPostgres(Path(folder) / "data")
-        file = server.data / "postgresql.conf"
+        url = server.start()
         try:
-            assert shown(server.start(), "wal_buffers", "shared_buffers") == ["64MB", "256MB"]
-            server.stop()
-            with file.open("a") as configuration:
-                configuration.write("shared_buffers = 32MB\n")
-            written = file.read_text()
-            assert shown(server.start(), "wal_buffers", "shared_buffers") == ["64MB", "32MB"]
-            assert file.read_text() == written
+            with psycopg.connect(url, autocommit=True) as connection:
+                assert connection.execute("SHOW wal_init_zero").fetchone() == ("off",)
+                connection.execute("ALTER SYSTEM SET wal_init_zero = on")
+                connection.execute("SELECT pg_reload_conf()")
+            server.start()
+            with psycopg.connect(url) as connection:
+                assert connection.execute("SHOW wal_init_zero").fetchone() == ("on",)
         finally:
             server.stop()
-
-
-def shown(url: str, *names: str) -> list[str]:
-    """What a server says of its settings."""
-    with psycopg.connect(url) as connection:
-        return [connection.execute(f"SHOW {name}").fetchone()[0] for name in names]  # type: ignore[index,call-overload]
