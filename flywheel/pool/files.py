@@ -53,7 +53,7 @@ def batch_of(rows: Sequence[dict[str, Any]], *, schema: "pa.Schema") -> "pa.Reco
     return pa.record_batch(columns, schema=schema)
 
 
-def column_of(values: "Sequence[Any]", kind: "pa.DataType") -> "pa.Array":
+def column_of(values: Sequence[Any], kind: "pa.DataType") -> "pa.Array":
     """Values as one column. Texts in UTF-8 are checked all at once: one by one that takes ten times as long.
 
     Raises:

@@ -81,8 +81,8 @@ def name_users_in_log(url: str) -> None:
 def write_log_once(url: str) -> None:
     """Have new files of the write-ahead log written without zeros first, unless a person decided about it.
 
-    A day that is copied into the hot tier fills many of them, and waits for the disk. Zeros only see early that there is
-    room for a file.
+    A day that is copied into the hot tier fills many of them, and waits for the disk. All that zeros do is find out
+    early that there is room for a file.
     """
     with psycopg.connect(url, autocommit=True) as connection:
         source = connection.execute("SELECT source FROM pg_settings WHERE name = 'wal_init_zero'").fetchone()
