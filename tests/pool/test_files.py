@@ -6,20 +6,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flywheel.pool.digests import Digest
-from flywheel.pool.files import ROWS_AT_ONCE, batches_of, column_of, lake_file, read_file
+from flywheel.pool.files import ROWS_AT_ONCE, batch_of, batches_of, lake_file, read_file
+
+SCHEMA = pa.schema([("payload", pa.string())])
 
 
 @settings(deadline=None)  # the first example imports what Arrow computes with
 @given(texts=st.lists(st.text()))
 def test_texts_in_utf_8_are_the_column_that_they_are_as_str(texts: list[str]) -> None:
-    column = column_of([text.encode() for text in texts], pa.string())
-    assert column.equals(column_of(texts, pa.string()))
-    assert column.equals(column_of([memoryview(text.encode()) for text in texts], pa.string()))
+    batch = batch_of([{"payload": text} for text in texts], schema=SCHEMA)
+    assert batch.equals(batch_of([{"payload": text.encode()} for text in texts], schema=SCHEMA))
+    assert batch.equals(batch_of([{"payload": memoryview(text.encode())} for text in texts], schema=SCHEMA))
 
 
 def test_what_is_no_utf_8_does_not_become_a_text() -> None:
-    with pytest.raises(pa.ArrowInvalid, match="UTF8"):
-        column_of([b"right", b"\xff"], pa.string())
+    with pytest.raises(pa.ArrowInvalid, match="utf8"):
+        batch_of([{"payload": b"right"}, {"payload": b"\xff"}], schema=SCHEMA)
 
 
 def test_rows_in_batches_are_the_same_rows_and_each_is_accounted_for() -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -33,11 +34,17 @@ def test_files_of_the_log_are_written_once_unless_a_person_decided_otherwise() -
         url = server.start()
         try:
             with psycopg.connect(url, autocommit=True) as connection:
-                assert connection.execute("SHOW wal_init_zero").fetchone() == ("off",)
+                assert configured(connection) == "off"
                 connection.execute("ALTER SYSTEM SET wal_init_zero = on")
                 connection.execute("SELECT pg_reload_conf()")
             server.start()
             with psycopg.connect(url) as connection:
-                assert connection.execute("SHOW wal_init_zero").fetchone() == ("on",)
+                assert configured(connection) == "on"
         finally:
             server.stop()
+
+
+def configured(connection: "psycopg.Connection[Any]") -> str:
+    """What the server's files say, which it may not have read again yet."""
+    row = connection.execute("SELECT setting FROM pg_file_settings WHERE name = 'wal_init_zero'").fetchone()
+    return str(row and row[0])
