@@ -16,7 +16,8 @@ RUN = re.compile(rb"[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*")
 BETWEEN = frozenset(bytes([code]) for code in b" \t\n\r\"'`()[]{}<>,;:=*|")
 """What no form reaches back over: where one stands before a match, the first form that matches is the one."""
 LONGEST = 256  # bytes that a form may need to be told apart; what is longer is one match of the automaton
-PATIENCE = 16  # bytes of a match that is none once bounds count, for each byte of a text; then bounds count at once
+PATIENCE = 16
+"""Bytes of matches that are none once bounds count, for each byte of a text; then bounds count at once: linear time."""
 BOUNDED = re.compile(r"\{(\d+),\d+\}")
 OPEN = {"0": "*", "1": "+"}
 MEMORY = 64 << 20  # for the states of an automaton; too little makes it start over and over
@@ -69,8 +70,8 @@ class Detector:
                 return
             if self._scouts[number].is_loosened or any(begin == first for begin, *_ in ahead[1:3]):
                 match = self._any.match(data, first)
+                patience -= last - (match.end() if match else first)
                 if match is None:
-                    patience -= last - first
                     position = first + 1
                     continue
                 last = match.end()
