@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -21,6 +21,7 @@ from flywheel.pool.readiness import PHASES, chosen_now, contents_now, missing, r
 from flywheel.pool.rows import column_text
 from flywheel.pool.selection import Offer
 from flywheel.pool.splits import check_leakage
+from flywheel.pool.watermark import Watermark, read_watermark
 from flywheel.settings import Phase
 
 BATCH_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -76,7 +77,7 @@ def make_batch(pool: BenchmarkPool, batch_id: str, *, now: datetime) -> Batch:
         batch = batch_of(
             batch_id,
             phases,
-            criteria=criteria_of(pool, version=contents.version),
+            criteria=criteria_of(pool, version=contents.version, watermark=read_watermark(connection)),
             digest=digest_of(rows),
             now=now,
             left_out={"unusable": unusable},
@@ -120,10 +121,11 @@ def check_kept(batch: Batch) -> None:
         )
 
 
-def criteria_of(pool: BenchmarkPool, *, version: int) -> dict[str, Any]:
-    """What decided the choice: the settings, and the version of the warm tier they were applied to."""
+def criteria_of(pool: BenchmarkPool, *, version: int, watermark: Watermark | None) -> dict[str, Any]:
+    """What decided the choice: the settings, the version of the warm tier they were applied to, and the watermark."""
     settings: dict[str, Any] = pool.settings.batch.model_dump(mode="json")
-    return {**settings, "profile": pool.settings.profile, "lake_version": version}
+    at = None if watermark is None else watermark.at.astimezone(UTC).isoformat()
+    return {**settings, "profile": pool.settings.profile, "lake_version": version, "watermark": at}
 
 
 def batch_of(

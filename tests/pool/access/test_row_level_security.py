@@ -28,6 +28,8 @@ TABLES = (
     "task_type_profiles",
     "tier_days",
     "quarantine",
+    "waiting_tasks",
+    "watermark",
     "segments",
     "tasks",
     "halts",
@@ -47,7 +49,7 @@ READABLE: dict[Role, set[str]] = {
     "rl-trainer": {"hot_points", "batches", "batch_points"},
     "analyst": {"hot_points", "agent_statistics", "daily_statistics", "tier_days"},
     "arbiter": {"agent_statistics", "daily_statistics", "task_type_profiles"},
-    "reviewer": {"quarantine"},
+    "reviewer": {"quarantine", "waiting_tasks"},
     "admin": {"access_grants", "access_audit", "privacy_spending"},
 }
 
