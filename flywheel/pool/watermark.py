@@ -85,6 +85,12 @@ def read_watermark(connection: Connection[Any]) -> Watermark | None:
     return None if row is None else Watermark(**dict(zip(Watermark.__struct_fields__, row, strict=True)))
 
 
+def watermark_now(connection: Connection[Any]) -> str | None:
+    """The pool's watermark as a batch names it, ISO 8601 in UTC."""
+    mark = read_watermark(connection)
+    return None if mark is None else mark.at.astimezone(UTC).isoformat()
+
+
 def completeness(
     day: date, mark: Watermark | None, *, allowed_lateness: timedelta, stale: bool, waiting: bool
 ) -> Completeness:
