@@ -204,10 +204,16 @@ class JoiningSettings(Section):
     """How long logs may be late (docs/collection.md). Late logs still complete their task, whenever they come."""
 
     waiting_days: int = Field(
-        7, gt=0, description="that a task waits for a missing log, from its first line's arrival, before quarantine"
+        7,
+        gt=0,
+        le=3_650,
+        description="that a task waits for a missing log, from its first line's arrival, before quarantine",
     )
     allowed_lateness_minutes: int = Field(
-        60, ge=0, description="after a day's end that the watermark must have passed for the day to be complete"
+        60,
+        ge=0,
+        le=43_200,
+        description="after a day's end that the watermark must have passed for the day to be complete",
     )
 
     @property

@@ -23,7 +23,7 @@ def duration(context: click.Context, parameter: click.Parameter, value: str | No
     del context, parameter
     if value is None:
         return None
-    found = re.fullmatch(r"(\d{1,6})([mhd])", value)
+    found = re.fullmatch(r"(\d{1,5})([mhd])", value)
     if found is None:
         raise click.BadParameter(f"{value!r} is no time span; write 90m, 12h or 2d")
     return timedelta(**{UNITS[found.group(2)]: int(found.group(1))})

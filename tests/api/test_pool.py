@@ -217,6 +217,7 @@ def test_the_service_describes_itself(client: TestClient) -> None:
             "statistics/system",
             "statistics",
             "quality",
+            "waiting",
             "batches",
             "batches/{batch_id}",
             "points",

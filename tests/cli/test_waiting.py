@@ -53,10 +53,15 @@ def test_waiting_tasks_are_listed_by_tenant_age_and_limit(flywheel: Invoke, pool
     assert (entry.rows, entry.asked["command"].split()[1:], entry.asked["limit"]) == (1, ["pool", "waiting"], 1)
 
 
-def test_a_time_span_without_a_unit_is_refused(flywheel: Invoke) -> None:
-    result = flywheel("pool", "waiting", "--older-than", "2")
+@pytest.mark.parametrize("span", ["2", "d", "-2d", "2w", "100000d"])
+def test_what_is_no_time_span_is_refused(flywheel: Invoke, span: str) -> None:
+    result = flywheel("pool", "waiting", f"--older-than={span}")
     assert result.exit_code == 2
-    assert "'2' is no time span; write 90m, 12h or 2d" in result.stderr
+    assert f"'{span}' is no time span; write 90m, 12h or 2d" in result.stderr
+
+
+def test_the_longest_time_span_is_one(flywheel: Invoke, pool: BenchmarkPool) -> None:
+    assert listed(flywheel, "--older-than", "99999d") == []
 
 
 def test_the_status_says_up_to_when_logs_were_taken_in_and_how_far_each_day_is(
