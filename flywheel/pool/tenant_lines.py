@@ -49,6 +49,7 @@ THEIRS = sql.SQL(
 COUNT_TASKS = sql.SQL("SELECT count(*) FROM tasks WHERE {}").format(THEIRS)
 TASK_DAYS = sql.SQL("SELECT DISTINCT day FROM tasks WHERE day IS NOT NULL AND {}").format(THEIRS)
 DELETE_TASKS = sql.SQL("DELETE FROM tasks WHERE {}").format(THEIRS)
+DELETE_WAITING = "DELETE FROM waiting_tasks WHERE owner_key = %(key)s OR owner_key = '' AND task_key = ANY(%(tasks)s)"
 SEGMENTS = sql.SQL(
     "SELECT id, name, written_at, written_day, lines, stray_lines FROM segments"
     " WHERE stray_lines > 0 OR torn > 0 OR id IN (SELECT unnest(segments) FROM tasks WHERE {}) ORDER BY id"
@@ -342,9 +343,10 @@ def remove_partial_segments(pool: BenchmarkPool) -> None:
 
 
 def forget_lines(connection: Connection[Any], lines: TenantLines) -> None:
-    """Delete a tenant's rows from quarantine, outcomes and tasks."""
+    """Delete a tenant's rows from quarantine, waiting tasks, outcomes and tasks."""
     ids = [line_id for line_id, _ in quarantined_lines(connection, lines)]
     connection.execute("DELETE FROM quarantine WHERE id = ANY(%s)", (ids,))
+    connection.execute(DELETE_WAITING, lines.parameters)
     connection.execute("DELETE FROM task_outcomes WHERE task_id = ANY(%s)", (outcomes_of(connection, lines),))
     connection.execute(DELETE_TASKS, lines.parameters)
 
