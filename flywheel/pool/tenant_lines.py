@@ -169,7 +169,7 @@ def damage_mentions(path: Path, damages: Iterable[Damage], tenant_id: str) -> It
     """Of each damage whether it holds the tenant's id."""
     content = segment_bytes(path)
     for damage in damages:
-        yield mentions(content[damage.offset : damage.offset + damage.size], tenant_id)
+        yield mentions(bytes(content[damage.offset : damage.offset + damage.size]), tenant_id)
 
 
 def ledger_segments(connection: Connection[Any], lines: TenantLines) -> Iterator[LedgerSegment]:
