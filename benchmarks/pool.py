@@ -21,6 +21,7 @@ from typing import Literal
 
 from flywheel import records
 from flywheel.collection.collector import Collector
+from flywheel.collection.segments import closed_segments, segment_bytes
 from flywheel.database import connect
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.indexing import SegmentFrames
@@ -106,8 +107,8 @@ def write_segments(settings: Settings, points: int) -> int:
             collector.log_routing_decision(routing)
             collector.log_execution(execution)
             collector.log_evaluation(evaluation)
-    for path in settings.segments_dir.iterdir():
-        size += path.stat().st_size
+    for path in closed_segments(settings.segments_dir):
+        size += len(segment_bytes(path))
     return size
 
 

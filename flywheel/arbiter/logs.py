@@ -26,7 +26,7 @@ def routing_decision(
         selected_agent_id=choice.selected,
         strategy=choice.strategy,
         confidence=_bounded(choice.confidence),
-        candidate_agents=tuple(_candidate(scored) for scored in choice.scored),
+        candidate_agents=candidates_of(choice),
         primary_reason=choice.primary_reason,
         secondary_factors=choice.secondary_factors,
         source=task.id,
@@ -71,6 +71,11 @@ def execution(
         time_to_first_action=None if first_action_ms is None else min(first_action_ms, answer.latency_ms),
         messages=(*answer.messages, *((_answer_message(answer, answer_check),) if answer_check else ())),
     )
+
+
+def candidates_of(choice: Choice) -> tuple[CandidateAgent, ...]:
+    """The candidates of a choice as a routing decision has them."""
+    return tuple(_candidate(scored) for scored in choice.scored)
 
 
 def _candidate(scored: Scored) -> CandidateAgent:

@@ -109,7 +109,7 @@ def run_tasks(
     started = time.monotonic()
     AgentRegistry(engine).seed_from_settings(settings)
     tasks = stream(settings, engine, label=label)[:count]
-    with _only_runner(engine, label), Collector(settings.segments_dir, settings.tenant_id, clock=clock) as collector:
+    with _only_runner(engine, label), _collector(settings, clock) as collector:
         done = _done(engine, label)
         arbiter = Arbiter(
             engine,
@@ -133,6 +133,13 @@ def run_tasks(
             finished += len(round_tasks)
     report = traffic_report(engine, label=label)
     return msgspec.structs.replace(report, seconds=time.monotonic() - started)
+
+
+def _collector(settings: Settings, clock: Callable[[], datetime]) -> Collector:
+    from flywheel.pool.anonymization.detection import detection_of
+
+    detection = detection_of(settings.anonymization.types)
+    return Collector(settings.segments_dir, settings.tenant_id, clock=clock, detection=detection)
 
 
 def _settle_logged(arbiter: Arbiter, settings: Settings, engine: Engine, *, label: str, wanted: set[str]) -> set[str]:
@@ -258,8 +265,9 @@ def _rounds(tasks: Sequence[BenchmarkTask], size: int) -> Iterator[Sequence[Benc
 
 
 def _refuse_drops(collector: Collector, segments_dir: Path) -> None:
-    if collector.drops:
-        reasons = ", ".join(f"{count} × {reason}" for reason, count in sorted(collector.drops.items()))
+    if collector.drops or collector.waiting:
+        lost = {**collector.drops, **({"waiting": collector.waiting} if collector.waiting else {})}
+        reasons = ", ".join(f"{count} × {reason}" for reason, count in sorted(lost.items()))
         raise SegmentError(f"logs could not be written to {segments_dir}: {reasons}. Make room and run the tasks again")
 
 

@@ -11,6 +11,7 @@ import click
 
 from flywheel.cli.access import access
 from flywheel.cli.agents import agents
+from flywheel.cli.collection import collection
 from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
 from flywheel.cli.ingest import ingest
@@ -65,7 +66,7 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 
 pool.add_command(erase)
 COMMANDS = (
-    *(up, down, status, serve, quickstart, ingest),
+    *(up, down, status, serve, quickstart, ingest, collection),
     *(pool, quarantine, privacy, access, keys, pii, agents, models, tasks),
 )
 for command in COMMANDS:

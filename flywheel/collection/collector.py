@@ -1,20 +1,30 @@
 """The collector: an agent service's side of the pool. It logs and never gets in the agent's way."""
 
-import errno
-import threading
-from collections import Counter
+import asyncio
+import logging
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from flywheel.collection.segments import SegmentWriter, recover_segments
-from flywheel.errors import SegmentError
+from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
+from flywheel.collection.delivery import Delivery
+from flywheel.collection.live_segment import recover_segments
+from flywheel.collection.sampling import EVERYTHING, Sampling
+from flywheel.collection.writer import Durability, SegmentWriter
 from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecision, encode
+
+if TYPE_CHECKING:
+    from flywheel.collection.task_log import TaskLog
+    from flywheel.pool.anonymization.detection import Detection
+
+Wrapped = TypeVar("Wrapped")
+LOGGER = logging.getLogger("flywheel.collection")
+KEYS = ("log", "timestamp", "tenantId", "taskId", "agentId", "selectedAgentId", "taskType", "source")
+"""By these the pool joins, counts and finds tasks: they stay as they are."""
 
 
 def utc_now() -> datetime:
@@ -23,23 +33,61 @@ def utc_now() -> datetime:
 
 
 class Collector:
-    """Appends the logs of one tenant to segments. Safe for threads.
+    """Appends the logs of one tenant to segments. Safe for threads, forks and several processes on one folder.
 
-    Every method returns whether the log was written. A log that cannot be is dropped and counted by reason in
-    ``drops``; no failure of disk or encoding reaches the agent. Use it as a context manager, or call ``close``: the
-    pool reads closed segments.
+    Every method returns whether the log was written, and none raises: no failure of disk, encoding or detection
+    reaches the agent. What cannot be written waits in memory (``waiting``), is tried twice more, and then kept as dead
+    letters; what is lost is counted by reason in ``drops``. Use it as a context manager, or call ``close``: the pool
+    reads closed segments.
+
+    Args:
+        segments_dir: folder of the segments.
+        tenant_id: stamped on every log.
+        clock: the time.
+        durability: ``process`` or ``machine``, as of ``SegmentWriter``.
+        max_age_s: of a segment before the pool gets it.
+        patience_s: how long a log waits for writes of other threads before it joins those that wait in memory.
+        remove_identifiers: secrets and direct identifiers are replaced before the first write.
+        detection: types of the team's own beside the built-in ones (``detection_of(settings.anonymization.types)``).
+        sampling: which heavy parts are kept.
+        dead_letters: folder of its own for them, best on another disk; else one below ``segments_dir``.
+        max_waiting_bytes: of memory for what waits.
     """
 
     def __init__(
-        self, segments_dir: Path, tenant_id: str, *, clock: Callable[[], datetime] = utc_now, max_age_s: float = 300.0
+        self,
+        segments_dir: Path,
+        tenant_id: str,
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        durability: Durability = "process",
+        max_age_s: float = 300.0,
+        patience_s: float = 0.1,
+        remove_identifiers: bool = True,
+        detection: "Detection | None" = None,
+        sampling: Sampling = EVERYTHING,
+        dead_letters: Path | None = None,
+        max_waiting_bytes: int = 16 * 1024 * 1024,
     ) -> None:
-        self._folder = segments_dir
+        segments_dir = Path(segments_dir)
+        self.clock = clock
         self._tenant_id = tenant_id
-        self._writer = SegmentWriter(segments_dir, clock=clock, max_age_s=max_age_s)
-        self._drops: Counter[str] = Counter()
-        self._drops_lock = threading.Lock()
-        with suppress(OSError):  # what cannot be closed now waits for the next collector; nothing is lost
+        self._durability = durability
+        self._sampling = sampling
+        self._remove = _remover(detection) if remove_identifiers else None
+        self._writer = SegmentWriter(
+            segments_dir, clock=clock, durability=durability, max_age_s=max_age_s, patience_s=patience_s
+        )
+        self._delivery = Delivery(
+            self._writer,
+            dead_letters=dead_letters or segments_dir / DEAD_LETTERS,
+            clock=clock,
+            max_bytes=max_waiting_bytes,
+        )
+        try:
             recover_segments(segments_dir)
+        except OSError as error:  # nothing is lost: the next collector or the pool's intake does it
+            LOGGER.warning("segments of killed processes in %s cannot be recovered now: %s", segments_dir, error)
 
     def __enter__(self) -> Self:
         return self
@@ -51,45 +99,103 @@ class Collector:
 
     @property
     def drops(self) -> dict[str, int]:
-        """How many logs were dropped, by reason."""
-        with self._drops_lock:
-            return dict(self._drops)
+        """How many logs were lost, by reason: an error's name, ``overload``, ``too large``, ``not encodable: …``."""
+        return self._delivery.drops
+
+    @property
+    def waiting(self) -> int:
+        """How many logs wait in memory for another attempt to write them."""
+        return self._delivery.waiting
 
     def log_routing_decision(self, decision: RoutingDecision) -> bool:
         """Log whom the arbiter chose, and why."""
-        return self._log(decision)
+        return self.log(decision)
 
     def log_execution(self, execution: Execution) -> bool:
         """Log how the agent did."""
-        return self._log(execution)
+        return self.log(execution)
 
     def log_evaluation(self, evaluation: Evaluation) -> bool:
         """Log what the evaluator found."""
-        return self._log(evaluation)
+        return self.log(evaluation)
 
     def log_feedback(self, feedback: Feedback) -> bool:
         """Log what people or systems said later."""
-        return self._log(feedback)
+        return self.log(feedback)
+
+    def log(self, record: Log) -> bool:
+        """Log any of the four."""
+        return self.log_made(lambda: record)
+
+    async def log_async(self, record: Log) -> bool:
+        """The same for coroutines: a sync of the disk is waited for in a thread, and the event loop goes on."""
+        return await self.log_made_async(lambda: record)
+
+    def log_made(self, make: Callable[[], Log]) -> bool:
+        """Log what a function makes; one that cannot make it is counted like a log that cannot be encoded."""
+        payload = self._encoded(make)
+        return payload is not None and self._delivery.send(payload)
+
+    async def log_made_async(self, make: Callable[[], Log]) -> bool:
+        """The same for coroutines."""
+        payload = self._encoded(make)
+        if payload is None:
+            return False
+        if self._durability == "process":
+            return self._delivery.send(payload)
+        return await asyncio.to_thread(self._delivery.send, payload)
+
+    def task(self, **options: Any) -> "TaskLog":
+        """A whole task as a context manager or decorator; the options are those of ``TaskLog``."""
+        from flywheel.collection.task_log import TaskLog
+
+        return TaskLog(self, **options)
+
+    def wrap_router(self, router: Wrapped) -> Wrapped:
+        """The router, or a function, whose choices are taken down in the current task. See ``wrapping``."""
+        from flywheel.collection.wrapping import wrapped_router
+
+        return wrapped_router(router)
+
+    def wrap_agent(self, agent: Wrapped, *, agent_id: str, task_type: str | None = None) -> Wrapped:
+        """The agent, or a function, whose answers are logged as executions. See ``wrapping``."""
+        from flywheel.collection.wrapping import wrapped_agent
+
+        return wrapped_agent(self, agent, agent_id=agent_id, task_type=task_type)
+
+    def wrap_evaluator(self, evaluator: Wrapped) -> Wrapped:
+        """The evaluator, or a function, whose verdicts are taken down in the current task. See ``wrapping``."""
+        from flywheel.collection.wrapping import wrapped_evaluator
+
+        return wrapped_evaluator(evaluator)
 
     def close(self) -> None:
-        """Close the current segment. Logging may go on: it opens another."""
-        with suppress(OSError):  # the segment stays open and the next collector of this folder closes it
-            self._writer.close()
+        """Deliver what waits and hand the current segment over. Logging may go on: it opens another."""
+        self._delivery.close()
+        self._writer.close()
 
-    def _log(self, record: Log) -> bool:
+    def _encoded(self, make: Callable[[], Log]) -> bytes | None:
         try:
-            payload = encode(msgspec.structs.replace(record, tenant_id=self._tenant_id))
-        except (TypeError, ValueError) as error:  # a value JSON has no form for, or text that is not Unicode
-            return self._drop(f"not encodable: {type(error).__name__}")
-        try:
-            self._writer.append(payload)
-        except SegmentError:
-            return self._drop("too large")
-        except OSError as error:
-            return self._drop(f"disk: {errno.errorcode.get(error.errno or 0, str(error))}")
-        return True
+            record = self._sampling.applied(msgspec.structs.replace(make(), tenant_id=self._tenant_id))
+            return encode(record) if self._remove is None else self._without_identifiers(record)
+        except Exception as error:
+            self._delivery.drop(f"not encodable: {type(error).__name__}")
+            LOGGER.debug("a log could not be made", exc_info=True)
+            return None
 
-    def _drop(self, reason: str) -> bool:
-        with self._drops_lock:
-            self._drops[reason] += 1
-        return False
+    def _without_identifiers(self, record: Log) -> bytes:
+        assert self._remove is not None
+        document: dict[str, Any] = msgspec.to_builtins(record)
+        kept = {key: document.pop(key) for key in KEYS if key in document}
+        self._remove(document)
+        return encode({**kept, **document})
+
+
+def _remover(detection: "Detection | None") -> Callable[[dict[str, Any]], object]:
+    """What is imported here takes a second: at the start of the service, not at its first task."""
+    from flywheel.pool.anonymization.detection import DEFAULT
+    from flywheel.pool.anonymization.edge import remove_identifiers
+
+    chosen = DEFAULT if detection is None else detection
+    remove_identifiers({"warm": "up"}, detection=chosen)
+    return lambda document: remove_identifiers(document, detection=chosen)

@@ -2,25 +2,26 @@
 
 A segment is the header ``MAGIC`` and frames; a frame is marker, payload length and CRC-32 (little-endian, 4 bytes
 each) and the payload, one log as a JSON line. The file is ``NAME.open`` while its writer lives, who holds an advisory
-lock on it, and ``NAME.segment`` once it will not change any more.
+lock on it, and ``NAME.segment`` once it will not change any more; then it may be compressed
+(``flywheel.collection.compression``), which changes no offset.
 
-A frame is handed to the kernel by one ``write``: it survives the death of its process, not a power cut. What a dying
-process leaves behind can only be a torn last frame; the reader skips and reports it, as it does bit rot.
+The file of a living writer is longer than what was written: zeros follow, which are no frame and no damage. What a
+dying process or machine leaves behind are torn frames, which the reader skips and reports, as it does bit rot.
 """
 
-import fcntl
 import os
 import secrets
 import struct
-import threading
+import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from types import TracebackType
+from typing import Literal, Self
 
 from msgspec import Struct
 
+from flywheel.collection.compression import BLOCK_BYTES, COMPRESSED_MAGIC, BlockReader, compress, decompress
 from flywheel.errors import NotASegmentError, SegmentError
 
 MAGIC = b"FLYSEG01"
@@ -29,6 +30,7 @@ HEADER = struct.Struct("<4sII")
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 OPEN_SUFFIX = ".open"
 CLOSED_SUFFIX = ".segment"
+PARTIAL_AFTER_S = 3600.0  # an unfinished file that nobody wrote to for so long was left by a killed process
 
 
 class Frame(Struct, frozen=True, kw_only=True):
@@ -50,8 +52,10 @@ def encode_frame(payload: bytes) -> bytes:
     """The payload with its frame around it.
 
     Raises:
-        SegmentError: the payload is larger than ``MAX_PAYLOAD_BYTES``.
+        SegmentError: the payload is empty or larger than ``MAX_PAYLOAD_BYTES``.
     """
+    if not payload:  # a marker before zeros, as a power cut can leave it, would read as its frame
+        raise SegmentError("a log of no bytes cannot be framed")
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise SegmentError(f"a log of {len(payload):,} bytes is larger than the {MAX_PAYLOAD_BYTES:,} a frame may hold")
     return HEADER.pack(MARKER, len(payload), zlib.crc32(payload)) + payload
@@ -64,12 +68,9 @@ def read_segment(path: Path) -> Iterator[Frame | Damage]:
         SegmentError: the file cannot be read.
         NotASegmentError: it does not start as a segment.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise SegmentError(f"segment {path} cannot be read: {error}") from error
-    if not MAGIC.startswith(data[: len(MAGIC)]):
-        raise NotASegmentError(f"{path} is not a segment: it starts with {data[:8]!r}, not {MAGIC!r}")
+    data = segment_bytes(path)
+    if not MAGIC.startswith(bytes(data[: len(MAGIC)])):
+        raise NotASegmentError(f"{path} is not a segment: it starts with {bytes(data[:8])!r}, not {MAGIC!r}")
     offset = len(MAGIC)
     while offset < len(data):
         payload = _payload_at(data, offset)
@@ -78,24 +79,98 @@ def read_segment(path: Path) -> Iterator[Frame | Damage]:
             offset += HEADER.size + len(payload)
             continue
         following = _next_frame(data, offset + 1)
-        kind: Literal["corrupt", "torn-tail"] = "torn-tail" if following is None else "corrupt"
-        end = len(data) if following is None else following
-        yield Damage(offset=offset, size=end - offset, kind=kind)
-        offset = end
+        if following is not None:
+            yield Damage(offset=offset, size=following - offset, kind="corrupt")
+        elif end := _end_of_zeros(data, offset):
+            yield Damage(offset=offset, size=end - offset, kind="torn-tail")
+        offset = len(data) if following is None else following
 
 
-def _payload_at(data: bytes, offset: int) -> bytes | None:
+def segment_bytes(path: Path) -> bytes | bytearray:
+    """The bytes of a segment in its uncompressed form. Of a file that is none, what is in it.
+
+    Raises:
+        SegmentError: the file cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SegmentError(f"segment {path} cannot be read: {error}") from error
+    return decompress(content, start=MAGIC) if content.startswith(COMPRESSED_MAGIC) else content
+
+
+def written_bytes(data: bytes) -> bytes:
+    """The bytes of a segment without the zeros of its preallocated tail."""
+    offset = len(MAGIC)
+    while (payload := _payload_at(data, offset)) is not None:
+        offset += HEADER.size + len(payload)
+    while (following := _next_frame(data, offset)) is not None:  # behind damage
+        offset = following
+        while (payload := _payload_at(data, offset)) is not None:
+            offset += HEADER.size + len(payload)
+    return data[: _end_of_zeros(data, offset) or offset]
+
+
+class OpenedSegment:
+    """A closed segment of which single lines are read, by their offsets. Use it as a context manager.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._blocks: BlockReader | None = None
+        self._held: tuple[int, bytes] = (-1, b"")  # lines are read in their order: one block is enough
+        if os.pread(self._file.fileno(), len(COMPRESSED_MAGIC), 0) == COMPRESSED_MAGIC:
+            with self._file:
+                self._blocks = BlockReader(self._file.readall())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def read(self, size: int, offset: int) -> bytes:
+        """``size`` bytes from ``offset`` on, or fewer where the segment ends."""
+        if self._blocks is None:
+            return os.pread(self._file.fileno(), size, offset)
+        end = min(offset + size, self._blocks.size)
+        first, last = offset // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
+        data = (
+            b"".join(self._block(number) for number in range(first, last + 1)) if last > first else self._block(first)
+        )
+        start = offset - first * BLOCK_BYTES
+        return data[start : start + end - offset]
+
+    def _block(self, number: int) -> bytes:
+        if self._held[0] != number:
+            assert self._blocks is not None
+            self._held = (number, self._blocks.read(number))
+        return self._held[1]
+
+
+def _payload_at(data: bytes | bytearray, offset: int) -> bytes | None:
     if offset + HEADER.size > len(data):
         return None
     marker, length, checksum = HEADER.unpack_from(data, offset)
     start = offset + HEADER.size
-    if marker != MARKER or length > MAX_PAYLOAD_BYTES or start + length > len(data):
+    if marker != MARKER or not 0 < length <= MAX_PAYLOAD_BYTES or start + length > len(data):
         return None
-    payload = data[start : start + length]
+    payload = bytes(data[start : start + length])
     return payload if zlib.crc32(payload) == checksum else None
 
 
-def _next_frame(data: bytes, start: int) -> int | None:
+def _end_of_zeros(data: bytes | bytearray, start: int) -> int | None:
+    """Where the bytes from ``start`` on are zeros alone; None where all of them are."""
+    rest = data[start:].rstrip(b"\0")
+    return start + len(rest) if rest else None
+
+
+def _next_frame(data: bytes | bytearray, start: int) -> int | None:
     while (start := data.find(MARKER, start)) >= 0:
         if _payload_at(data, start) is not None:
             return start
@@ -108,166 +183,57 @@ def closed_segments(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{CLOSED_SUFFIX}"))
 
 
-def write_closed_segment(path: Path, payloads: Iterable[bytes]) -> int:
-    """Write a whole segment at once; it appears under its name complete or not at all. Returns its size in bytes."""
+def write_closed_segment(path: Path, payloads: Iterable[bytes], *, compressed: bool = True) -> int:
+    """Write a whole segment at once; it appears under its name complete or not at all. Returns its size in bytes.
+
+    Raises:
+        SegmentError: a payload is too large.
+        OSError: it could not be written.
+    """
+    data = b"".join((MAGIC, *map(encode_frame, payloads)))
+    return write_whole(path, compress(data) if compressed else (data,))
+
+
+def write_whole(path: Path, pieces: Iterable[bytes], *, modified_ns: int | None = None) -> int:
+    """Write a file durably at once, by another name first; ``modified_ns`` is its time. Returns its size in bytes."""
     partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
     try:
-        with partial.open("xb") as file:
-            size = file.write(MAGIC)
-            size += sum(file.write(encode_frame(payload)) for payload in payloads)
+        with open(partial, "xb", opener=_private) as file:
+            size = sum(file.write(piece) for piece in pieces)
             file.flush()
+            if modified_ns is not None:
+                os.utime(file.fileno(), ns=(modified_ns, modified_ns))
             os.fsync(file.fileno())
         partial.rename(path)
     finally:
         partial.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return size
+
+
+def remove_partial_segments(folder: Path) -> None:
+    """Remove what killed writers of whole segments left half written: nothing reads it, and it may be anybody's."""
+    for path in folder.glob(f"*{CLOSED_SUFFIX}.*.partial"):
+        try:
+            if time.time() - path.stat().st_mtime > PARTIAL_AFTER_S:
+                path.unlink()
+        except FileNotFoundError:
+            continue  # it was finished, or another process removed it
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def remove_closed_segment(path: Path) -> None:
     """Delete a segment for good; one that is gone already is no error."""
     path.unlink(missing_ok=True)
     if path.parent.is_dir():
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
-def recover_segments(folder: Path) -> list[Path]:
-    """Close the ``.open`` segments whose writers are dead, and return them under their new names.
-
-    A live writer holds the lock of its file, which dies with it: no process ids that could have been reused, and it
-    holds for containers that share a folder. A segment without a frame is removed.
-    """
-    recovered = []
-    for path in sorted(folder.glob(f"*{OPEN_SUFFIX}")):
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            continue  # its writer closed it meanwhile
-        try:
-            if _lock(descriptor) and _is_at(descriptor, path):
-                closed = _close_segment(descriptor, path)
-                recovered += [closed] if closed else []
-        finally:
-            os.close(descriptor)
-    return recovered
-
-
-class SegmentWriter:
-    """Appends to the folder's newest segment of its own; one writer a file, any number of writers a folder.
-
-    Safe for threads. A segment is closed when it reaches ``max_bytes``, at the first append after ``max_age_s``, and
-    by ``close``. After a fork the child must make a writer of its own.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        clock: Callable[[], datetime],
-        max_bytes: int = 16 * 1024 * 1024,
-        max_age_s: float = 300.0,
-    ) -> None:
-        self._folder = folder
-        self._clock = clock
-        self._max_bytes = max_bytes
-        self._max_age_s = max_age_s
-        self._lock = threading.Lock()
-        self._descriptor: int | None = None
-        self._path = folder
-        self._size = 0
-        self._opened_at = datetime.min.replace(tzinfo=UTC)
-
-    def append(self, payload: bytes) -> None:
-        """Write one frame. When this returns, the frame survives the death of the process.
-
-        Raises:
-            SegmentError: the payload is too large.
-            OSError: it was not written, for example because the disk is full. Nothing of it stays in the file.
-        """
-        frame = encode_frame(payload)
-        with self._lock:
-            if self._descriptor is not None and self._is_full():
-                self._close()
-            if self._descriptor is None:
-                self._open()
-            self._write(frame)
-
-    def close(self) -> None:
-        """Close the current segment, so that the pool sees it. The next append opens another."""
-        with self._lock:
-            if self._descriptor is not None:
-                self._close()
-
-    def _is_full(self) -> bool:
-        age_s = (self._clock() - self._opened_at).total_seconds()
-        return self._size >= self._max_bytes or age_s >= self._max_age_s
-
-    def _open(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        while True:
-            now = self._clock()
-            name = f"{now.astimezone(UTC):%Y%m%dT%H%M%S%f}-{os.getpid()}-{secrets.token_hex(4)}"
-            path = self._folder / f"{name}{OPEN_SUFFIX}"
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-            # A recovery that runs between open and lock takes the new file for a dead writer's; then try another name.
-            if _lock(descriptor) and _is_at(descriptor, path):
-                break
-            os.close(descriptor)
-        self._descriptor, self._path, self._size, self._opened_at = descriptor, path, 0, now
-        self._write(MAGIC)
-
-    def _write(self, data: bytes) -> None:
-        assert self._descriptor is not None
-        try:
-            written = os.write(self._descriptor, data)
-            if written < len(data):
-                raise OSError(f"{written} of {len(data)} bytes were written to {self._path}")
-        except OSError:
-            if self._size == 0:
-                self._close()  # not even the header fits: a file without it is none of ours
-            else:
-                os.ftruncate(self._descriptor, self._size)
-            raise
-        self._size += len(data)
-
-    def _close(self) -> None:
-        assert self._descriptor is not None
-        descriptor, self._descriptor = self._descriptor, None
-        try:
-            _close_segment(descriptor, self._path)
-        finally:
-            os.close(descriptor)
-
-
-def _close_segment(descriptor: int, path: Path) -> Path | None:
-    """Give a locked ``.open`` file its final name, or remove it where it holds no frame."""
-    if os.fstat(descriptor).st_size <= len(MAGIC):
-        path.unlink()
-        return None
-    os.fsync(descriptor)
-    closed = path.with_suffix(CLOSED_SUFFIX)
-    path.rename(closed)
-    _sync_folder(path.parent)
-    return closed
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether the open file is still the one of this name."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make what happened to a folder's names durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

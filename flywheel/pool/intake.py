@@ -16,7 +16,8 @@ from typing import Any
 from msgspec import Struct
 from psycopg import Connection
 
-from flywheel.collection.segments import closed_segments, recover_segments
+from flywheel.collection.live_segment import recover_segments
+from flywheel.collection.segments import closed_segments
 from flywheel.errors import PoolError
 from flywheel.pool.indexing import IndexedSegment, SegmentIndex, read_index
 from flywheel.pool.pool import BenchmarkPool

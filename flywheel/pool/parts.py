@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from os import pread
 from pathlib import Path
 from struct import Struct as Layout
 from tempfile import SpooledTemporaryFile
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from flywheel.collection.segments import HEADER as FRAME_HEADER
+from flywheel.collection.segments import OpenedSegment
 from flywheel.errors import PoolError
 from flywheel.pool.headers import read_header
 from flywheel.pool.indexing import SegmentFrames
@@ -221,11 +221,11 @@ def payloads_of(path: Path, lines: Iterable[SegmentLine]) -> Iterator[bytes]:
         PoolError: the segment is not what it was when its lines were sorted.
     """
     try:
-        with path.open("rb", buffering=0) as file:
+        with OpenedSegment(path) as segment:
             for run in runs_of(lines):
                 start = run[0].offset
                 size = run[-1].offset + run[-1].size - start
-                content = pread(file.fileno(), size, start)
+                content = segment.read(size, start)
                 if len(content) != size:
                     raise EOFError(f"it ends at {start + len(content):,}")
                 yield from (content[line.offset - start : line.offset - start + line.size] for line in run)

@@ -10,7 +10,6 @@ they then are, so a run that was killed between the two is finished by the next 
 """
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,11 +20,12 @@ from msgspec import Struct
 from psycopg import Connection, sql
 
 from flywheel.collection.segments import (
-    CLOSED_SUFFIX,
     OPEN_SUFFIX,
     Damage,
     Frame,
     read_segment,
+    remove_partial_segments,
+    segment_bytes,
     write_closed_segment,
 )
 from flywheel.errors import NotASegmentError, PoolError, SegmentError
@@ -34,8 +34,6 @@ from flywheel.pool.indexing import index_lines
 from flywheel.pool.intake import mark_changed, unknown_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.tenants import Tenant
-
-PARTIAL_AFTER_S = 3600.0  # an unfinished segment that nobody wrote to for so long was left by a killed process
 
 TASKS = """
 SELECT DISTINCT theirs.task_key FROM tasks AS theirs
@@ -207,9 +205,9 @@ def frames_of(path: Path) -> Iterator[Frame | Damage]:
 
 def damage_mentions(path: Path, damages: Iterable[Damage], names: Iterable[str]) -> Iterator[bool]:
     """Of each damage whether it holds one of these names."""
-    content = path.read_bytes()
+    content = segment_bytes(path)
     for damage in damages:
-        yield any(mentions(content[damage.offset : damage.offset + damage.size], name) for name in names)
+        yield any(mentions(bytes(content[damage.offset : damage.offset + damage.size]), name) for name in names)
 
 
 def ledger_segments(connection: Connection[Any], lines: TenantLines) -> Iterator[LedgerSegment]:
@@ -309,7 +307,7 @@ def erase_lines(pool: BenchmarkPool, wanted: Tenant, *, now: datetime) -> frozen
         pool.change_segments(connection)
         for segment in found:
             rewrite(connection, path_of(pool, segment), segment, lines)
-        remove_partial_segments(pool)
+        remove_partial_segments(pool.settings.segments_dir)
         forget_lines(connection, lines)
         mark_changed(connection, days, now=now)
     return frozenset(days)
@@ -333,13 +331,6 @@ def rewrite(connection: Connection[Any], path: Path, segment: LedgerSegment, lin
         "UPDATE segments SET lines = %s, bytes = %s, stray_lines = %s WHERE id = %s",
         (index.lines, index.size, index.stray_lines, segment.id),
     )
-
-
-def remove_partial_segments(pool: BenchmarkPool) -> None:
-    """Remove what killed writers of whole segments left half written: nothing reads it, and it may be anybody's."""
-    for path in pool.settings.segments_dir.glob(f"*{CLOSED_SUFFIX}.*.partial"):
-        if time.time() - path.stat().st_mtime > PARTIAL_AFTER_S:
-            path.unlink(missing_ok=True)
 
 
 def forget_lines(connection: Connection[Any], lines: TenantLines) -> None:

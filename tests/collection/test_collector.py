@@ -1,5 +1,6 @@
 """The collector stamps its tenant, counts what it drops, and never raises into the agent."""
 
+import asyncio
 import errno
 import os
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ import pytest
 
 from flywheel.collection.collector import Collector
 from flywheel.collection.segments import Frame, closed_segments, read_segment
+from flywheel.collection.writer import Durability
 from flywheel.records import Feedback, decode_log
 
 
@@ -30,30 +32,20 @@ def test_every_log_carries_the_collectors_tenant(tmp_path: Path) -> None:
     assert collector.drops == {}
 
 
-def test_a_full_disk_is_counted_and_not_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int, data: bytes) -> int:
+def test_a_full_disk_is_not_raised_and_what_waited_is_written_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, data: bytes, offset: int) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with Collector(tmp_path, "acme") as collector:
-        collector.log_feedback(feedback(task_id="before"))
+        assert collector.log_feedback(feedback(task_id="before"))
         with monkeypatch.context() as patch:
-            patch.setattr(os, "write", full)
-            assert not collector.log_feedback(feedback(task_id="lost"))
-        assert collector.log_feedback(feedback(task_id="after"))
-        assert collector.drops == {"disk: ENOSPC": 1}
-    assert [log.task_id for log in logged(tmp_path)] == ["before", "after"]  # type: ignore[attr-defined]
-
-
-def test_half_a_frame_on_a_full_disk_leaves_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = os.write
-    with Collector(tmp_path, "acme") as collector:
-        collector.log_feedback(feedback(task_id="before"))
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[: len(data) // 2]))
-            assert not collector.log_feedback(feedback(task_id="lost"))
-        collector.log_feedback(feedback(task_id="after"))
-    assert [log.task_id for log in logged(tmp_path)] == ["before", "after"]  # type: ignore[attr-defined]
-    assert all(isinstance(item, Frame) for path in closed_segments(tmp_path) for item in read_segment(path))
+            patch.setattr(os, "pwrite", full)
+            assert not collector.log_feedback(feedback(task_id="late"))
+            assert collector.waiting == 1
+    assert [log.task_id for log in logged(tmp_path)] == ["before", "late"]  # type: ignore[attr-defined]
+    assert (collector.drops, collector.waiting) == ({}, 0)
 
 
 def test_a_folder_that_cannot_be_made_is_counted(tmp_path: Path) -> None:
@@ -61,7 +53,48 @@ def test_a_folder_that_cannot_be_made_is_counted(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "file", "acme")
     assert not collector.log_feedback(feedback())
     collector.close()
-    assert sum(collector.drops.values()) == 1
+    assert collector.drops == {"EEXIST": 1}
+
+
+def test_secrets_and_identifiers_leave_a_log_before_it_is_written(tmp_path: Path) -> None:
+    secret = feedback(
+        name="mail", value="write to jane.doe@example.org, key AKIAIOSFODNN7EXAMPLE", task_id="a@b.example"
+    )
+    with Collector(tmp_path, "acme") as collector:
+        collector.log_feedback(secret)
+    [log] = logged(tmp_path)
+    assert "jane.doe" not in log.value  # type: ignore[attr-defined]
+    assert "AKIAIOSFODNN7EXAMPLE" not in log.value  # type: ignore[attr-defined]
+    assert "write to" in log.value  # type: ignore[attr-defined]
+    assert log.task_id == "a@b.example"  # type: ignore[attr-defined]  # by it the pool joins
+
+
+def test_removing_can_be_switched_off(tmp_path: Path) -> None:
+    with Collector(tmp_path, "acme", remove_identifiers=False) as collector:
+        collector.log_feedback(feedback(value="jane.doe@example.org"))
+    [log] = logged(tmp_path)
+    assert log.value == "jane.doe@example.org"  # type: ignore[attr-defined]
+
+
+def test_types_of_the_teams_own_leave_too(tmp_path: Path) -> None:
+    from flywheel.pool.anonymization.detection import detection_of
+    from flywheel.pool.anonymization.own_types import OwnType
+
+    own = detection_of((OwnType(name="CUSTOMER", pattern=r"KD-\d{6}"),))
+    with Collector(tmp_path, "acme", detection=own) as collector:
+        collector.log_feedback(feedback(value="customer KD-123456 called"))
+    [log] = logged(tmp_path)
+    assert log.value == "customer [CUSTOMER_1] called"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("durability", ["process", "machine"])
+def test_coroutines_log_without_stopping_the_event_loop(tmp_path: Path, durability: Durability) -> None:
+    async def service(collector: Collector) -> list[bool]:
+        return await asyncio.gather(*(collector.log_async(feedback(task_id=f"t{n}")) for n in range(20)))
+
+    with Collector(tmp_path, "acme", durability=durability) as collector:
+        assert asyncio.run(service(collector)) == [True] * 20
+    assert {log.task_id for log in logged(tmp_path)} == {f"t{n}" for n in range(20)}  # type: ignore[attr-defined]
 
 
 def test_text_that_is_not_unicode_is_counted(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from tests.pool.test_retention import DAY
 
 
 def test_segments_that_a_collector_still_writes_are_left_alone_and_counted(filled: BenchmarkPool) -> None:
-    from flywheel.collection.segments import SegmentWriter
+    from flywheel.collection import SegmentWriter
 
     writer = SegmentWriter(filled.settings.segments_dir, clock=lambda: LATER)
     writer.append(json.dumps(routing("late", tenant=ERASED)).encode())

@@ -11,7 +11,7 @@ from psycopg import sql
 
 from flywheel.arbiter.outcomes import Outcome, record_new
 from flywheel.arbiter.registry import AgentProfile, AgentRegistry
-from flywheel.collection.segments import MARKER
+from flywheel.collection.segments import MARKER, segment_bytes
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.batches import export_batch, make_batch
 from flywheel.pool.headers import key_of
@@ -114,7 +114,7 @@ def needles(pool: BenchmarkPool) -> dict[str, bytes]:
 
 
 def content_of(path: Path) -> bytes:
-    return repr(pq.read_table(path).to_pylist()).encode() if path.suffix == ".parquet" else path.read_bytes()
+    return repr(pq.read_table(path).to_pylist()).encode() if path.suffix == ".parquet" else segment_bytes(path)
 
 
 def database_rows(pool: BenchmarkPool) -> Iterator[tuple[str, bytes]]:

@@ -1,0 +1,111 @@
+"""Dead letters: logs that could not be written three times, kept as segments in a folder of their own.
+
+A dead letter is a closed segment, so that bringing it back is a rename. Its name ends with the reason. The pool
+does not read the folder, and the erasure of a tenant does not reach it: bring them back, or delete them.
+"""
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from flywheel.collection.segments import (
+    CLOSED_SUFFIX,
+    Frame,
+    closed_segments,
+    read_segment,
+    sync_folder,
+    write_closed_segment,
+)
+from flywheel.errors import SegmentError
+
+FOLDER = "dead-letters"
+
+
+class DeadLetter(Struct, frozen=True, kw_only=True):
+    """A file of dead letters. ``reason`` is the error of the last delivery; ``bytes`` is the file's size."""
+
+    name: str
+    reason: str
+    logs: int
+    bytes: int
+    written_at: datetime
+
+
+def write_dead_letter(folder: Path, payloads: Sequence[bytes], *, reason: str, now: datetime) -> Path:
+    """Keep logs that could not be delivered.
+
+    Raises:
+        OSError: they cannot be kept either.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{now.astimezone(UTC):%Y%m%dT%H%M%S%f}-{os.getpid()}-{secrets.token_hex(4)}.{reason}"
+    path = folder / f"{name}{CLOSED_SUFFIX}"
+    write_closed_segment(path, payloads)
+    return path
+
+
+def list_dead_letters(folder: Path) -> list[DeadLetter]:
+    """What is there, oldest first.
+
+    Raises:
+        SegmentError: a file cannot be read.
+    """
+    letters = []
+    for path in closed_segments(folder):
+        status = path.stat()
+        letters.append(
+            DeadLetter(
+                name=path.name,
+                reason=path.stem.partition(".")[2] or "unknown",
+                logs=sum(isinstance(item, Frame) for item in read_segment(path)),
+                bytes=status.st_size,
+                written_at=datetime.fromtimestamp(status.st_mtime, UTC),
+            )
+        )
+    return letters
+
+
+def retry_dead_letters(folder: Path, segments_dir: Path) -> int:
+    """Bring all dead letters back among the segments, where the pool finds them. Returns how many files.
+
+    Killed or run twice at once it loses nothing and brings nothing twice.
+
+    Raises:
+        SegmentError: one cannot be brought back; the message names it, those before it are back.
+    """
+    count = 0
+    for path in closed_segments(folder):
+        target = segments_dir / f"{path.stem.partition('.')[0]}{CLOSED_SUFFIX}"
+        try:
+            segments_dir.mkdir(parents=True, exist_ok=True)
+            _move(path, target)
+        except FileNotFoundError:
+            continue  # another run was first
+        except OSError as error:
+            raise SegmentError(f"{path} cannot be brought back to {segments_dir}: {error}; run it again") from error
+        count += 1
+    return count
+
+
+def _move(path: Path, target: Path) -> None:
+    try:
+        path.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        partial = target.with_name(f"{target.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
+        try:
+            shutil.copyfile(path, partial)
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
+            partial.rename(target)
+        finally:
+            partial.unlink(missing_ok=True)
+        path.unlink()
+    sync_folder(target.parent)
