@@ -113,8 +113,8 @@ hot_points = Table(
     Column("success", Boolean, nullable=False),
     Column("overall_score", Double, nullable=False),
     Column("total_reward", Double, nullable=False),
-    Column("latency_ms", Double, nullable=False),
-    Column("tokens_used", BigInteger, nullable=False),
+    Column("latency_ms", Double, comment="null where the point was imported from where nobody took it"),
+    Column("tokens_used", BigInteger, comment="null as latency_ms"),
     Column("tool_calls", BigInteger, comment="null in rows of earlier versions"),
     Column("rl_ready", Boolean, nullable=False),
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
@@ -148,6 +148,7 @@ agent_statistics = Table(
     Column("quality_sum", Double, nullable=False),
     Column("latency_ms_sum", Double, nullable=False),
     Column("tokens_sum", BigInteger, nullable=False),
+    Column("timed_tasks", BigInteger, nullable=False, comment="tasks that have a latency"),
     Column("tool_tasks", BigInteger, comment=f"tasks with a tool call; {UNKNOWN}"),
     Column("reward_sum", Double, comment=UNKNOWN),
     Column("reward_square_sum", Double, comment=UNKNOWN),
@@ -168,6 +169,7 @@ daily_statistics = Table(
     Column("quality_sum", Double, nullable=False),
     Column("latency_ms_sum", Double, nullable=False),
     Column("tokens_sum", BigInteger, nullable=False),
+    Column("timed_tasks", BigInteger, nullable=False, comment="tasks that have a latency"),
 )
 Index("ix_daily_statistics_day", daily_statistics.c.day)
 

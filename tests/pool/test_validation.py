@@ -67,7 +67,7 @@ def test_a_malformed_line_is_quarantined_with_its_reason(pool: BenchmarkPool) ->
     ("changes", "gate", "words"),
     [
         ({"latencyMs": 0}, "bounds", "`float` > 0.0 - at `$.latencyMs`"),
-        ({"tokensUsed": "many"}, "types", "Expected `int`, got `str` - at `$.tokensUsed`"),
+        ({"tokensUsed": "many"}, "types", "Expected `int | null`, got `str` - at `$.tokensUsed`"),
         ({"agentId": ""}, "bounds", "length >= 1 - at `$.agentId`"),
     ],
 )
@@ -198,7 +198,8 @@ def test_the_history_of_a_point_is_of_earlier_days_only(pool: BenchmarkPool) -> 
     with pool.transaction() as connection:
         for day, tasks in ((DAY - timedelta(days=1), 4), (DAY, 100)):
             connection.execute(
-                "INSERT INTO agent_statistics VALUES (%s, 'agent-a', 'tool-calling', %s, %s, 2, 3.0, 1, 1)",
+                "INSERT INTO agent_statistics (hour, agent_id, task_type, day, tasks, successes, quality_sum,"
+                " latency_ms_sum, tokens_sum, timed_tasks) VALUES (%s, 'agent-a', 'tool-calling', %s, %s, 2, 3.0, 1, 1, 1)",
                 (NOON, day, tasks),
             )
     validate_day(pool, DAY, now=LATER)
