@@ -28,10 +28,11 @@ logger = logging.getLogger(__name__)
 FIGURES = """
 SELECT agent_id, task_type,
     sum(tasks), sum(successes), sum(quality_sum), sum(latency_ms_sum), sum(tokens_sum),
-    sum(timed_tasks),
+    sum(coalesce(timed_tasks, tasks)),
     coalesce(sum(tasks) FILTER (WHERE recent), 0), coalesce(sum(successes) FILTER (WHERE recent), 0),
     coalesce(sum(quality_sum) FILTER (WHERE recent), 0), coalesce(sum(latency_ms_sum) FILTER (WHERE recent), 0),
-    coalesce(sum(tokens_sum) FILTER (WHERE recent), 0), coalesce(sum(timed_tasks) FILTER (WHERE recent), 0)
+    coalesce(sum(tokens_sum) FILTER (WHERE recent), 0),
+    coalesce(sum(coalesce(timed_tasks, tasks)) FILTER (WHERE recent), 0)
 FROM (SELECT *, date > %s AS recent FROM daily_statistics) AS statistics
 GROUP BY agent_id, task_type
 """

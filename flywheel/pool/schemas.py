@@ -80,7 +80,7 @@ STATISTICS_COLUMNS: dict[str, tuple[str, str]] = {
     "quality_sum": ("double", "sum of overall scores"),
     "latency_ms_sum": ("double", "sum of milliseconds"),
     "tokens_sum": ("int64", "sum of tokens in and out, as far as known"),
-    "timed_tasks": ("int64", "points that have a latency"),
+    "timed_tasks": ("int64", "points that have a latency; null where all have, as in rows of earlier versions"),
     "tool_tasks": ("int64", "points with a tool call; null where counted before this was"),
     "reward_sum": ("double", "sum of total rewards; null where counted before this was"),
     "reward_square_sum": ("double", "sum of squared total rewards; null where counted before this was"),

@@ -98,6 +98,8 @@ quarantine = Table(
     CheckConstraint("state IN ('pending', 'approved', 'rejected')", name="state_known"),
 )
 
+TIMED = "tasks that have a latency; null where all have, as in rows of earlier versions"
+
 hot_points = Table(
     "hot_points",
     metadata,
@@ -148,10 +150,10 @@ agent_statistics = Table(
     Column("quality_sum", Double, nullable=False),
     Column("latency_ms_sum", Double, nullable=False),
     Column("tokens_sum", BigInteger, nullable=False),
-    Column("timed_tasks", BigInteger, nullable=False, comment="tasks that have a latency"),
     Column("tool_tasks", BigInteger, comment=f"tasks with a tool call; {UNKNOWN}"),
     Column("reward_sum", Double, comment=UNKNOWN),
     Column("reward_square_sum", Double, comment=UNKNOWN),
+    Column("timed_tasks", BigInteger, comment=TIMED),
 )
 Index("ix_agent_statistics_agent", agent_statistics.c.agent_id, agent_statistics.c.task_type, agent_statistics.c.hour)
 Index("ix_agent_statistics_day", agent_statistics.c.day)
@@ -169,7 +171,7 @@ daily_statistics = Table(
     Column("quality_sum", Double, nullable=False),
     Column("latency_ms_sum", Double, nullable=False),
     Column("tokens_sum", BigInteger, nullable=False),
-    Column("timed_tasks", BigInteger, nullable=False, comment="tasks that have a latency"),
+    Column("timed_tasks", BigInteger, comment=TIMED),
 )
 Index("ix_daily_statistics_day", daily_statistics.c.day)
 

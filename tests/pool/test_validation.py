@@ -198,8 +198,7 @@ def test_the_history_of_a_point_is_of_earlier_days_only(pool: BenchmarkPool) -> 
     with pool.transaction() as connection:
         for day, tasks in ((DAY - timedelta(days=1), 4), (DAY, 100)):
             connection.execute(
-                "INSERT INTO agent_statistics (hour, agent_id, task_type, day, tasks, successes, quality_sum,"
-                " latency_ms_sum, tokens_sum, timed_tasks) VALUES (%s, 'agent-a', 'tool-calling', %s, %s, 2, 3.0, 1, 1, 1)",
+                "INSERT INTO agent_statistics VALUES (%s, 'agent-a', 'tool-calling', %s, %s, 2, 3.0, 1, 1)",
                 (NOON, day, tasks),
             )
     validate_day(pool, DAY, now=LATER)

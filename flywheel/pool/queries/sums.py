@@ -101,7 +101,7 @@ def statistics_sums(
 def statement_of(tables: tuple[str, ...], by: By, asked: tuple[tuple[str, Comparison], ...]) -> bytes:
     """Sums of tables of statistics, each between two bounds of its own and under conditions on these columns."""
     condition, _ = sql_of((column, comparison, None) for column, comparison in asked)
-    sums = sql.SQL(", ").join(sql.SQL("sum({})").format(sql.Identifier(column)) for column in Tally.__struct_fields__)
+    sums = sql.SQL(", ").join(map(summed, Tally.__struct_fields__))
     parts = []
     for table in tables:
         time, day = ("date", "date") if table == "daily_statistics" else ("hour", "(hour AT TIME ZONE 'UTC')::date")
@@ -112,6 +112,12 @@ def statement_of(tables: tuple[str, ...], by: By, asked: tuple[tuple[str, Compar
             )
         )
     return sql.SQL(" UNION ALL ").join(parts).as_bytes()
+
+
+def summed(column: str) -> sql.Composable:
+    """The sum of a column of statistics. Rows of earlier versions do not say how many tasks have a latency: all."""
+    values = sql.SQL("coalesce(timed_tasks, tasks)") if column == "timed_tasks" else sql.Identifier(column)
+    return sql.SQL("sum({})").format(values)
 
 
 def tally_of(sums: Sequence[Any]) -> Tally:
