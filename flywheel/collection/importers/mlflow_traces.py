@@ -23,8 +23,8 @@ from flywheel.collection.importers.fields import (
     text,
 )
 from flywheel.collection.importers.interface import Json, Note, Opening, Rejected, Run, ToolTally, Value
-from flywheel.collection.importers.per_record import each_run
-from flywheel.collection.json_records import Record
+from flywheel.collection.importers.per_record import attempt
+from flywheel.collection.json_records import Record, records
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -49,9 +49,12 @@ class MlflowTraces:
 
     def runs(self, document: "Document") -> Iterator[Run | Rejected]:
         """The document's traces."""
-        for run in each_run(document, run_of, "traces"):
-            if not (isinstance(run, Rejected) and run.reason == "no trace"):
-                yield run
+        listed = "traces" in document.opening.keys
+        for record in records(document, "traces"):
+            if isinstance(record, Rejected):
+                yield record
+            elif record.key or not listed:  # what stands around a list of traces is none
+                yield attempt(run_of, record)
 
 
 def run_of(record: Record) -> Run | Rejected:
@@ -60,8 +63,6 @@ def run_of(record: Record) -> Run | Rejected:
     Raises:
         MalformedError: a field is of another type.
     """
-    if not record.key and not record.raw:
-        return Rejected(reason="no trace")  # what stands around a list of traces
     info, data = mapping_of(record.value, "info"), mapping_of(record.value, "data")
     state = text(info, "state")
     if state not in FINISHED:

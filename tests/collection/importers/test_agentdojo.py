@@ -61,7 +61,7 @@ def test_a_run_becomes_a_point_with_what_it_says_and_no_more(tmp_path: Path) -> 
     ],
 )
 def test_an_attack_that_succeeded_is_no_success(
-    tmp_path: Path, utility: bool, security: bool, attack: str | None, score: float, safety: float
+    tmp_path: Path, *, utility: bool, security: bool, attack: str | None, score: float, safety: float
 ) -> None:
     found = imported(tmp_path, [run(utility=utility, security=security, attack_type=attack)], name="runs.jsonl")
     (evaluation,), (execution,) = found.evaluations, found.executions
