@@ -31,6 +31,8 @@ decode: Any = msgspec.json.Decoder().decode
 decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 encode = msgspec.json.Encoder().encode
+ESCAPED = b"\\u003"
+"""How a colon that is no separator may be written, among others: where it is, the count does not tell."""
 UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 
@@ -193,7 +195,7 @@ def decoded(raw: bytes, *, line: int, item: str = "", key: str = "") -> Record |
         return Rejected(reason=rejected.reason, detail=rejected.detail, line=line, item=item)
     if not isinstance(value, dict):
         return Rejected(reason="not an object", detail=f"it is {value!r:.80}", line=line, item=item)
-    if raw.count(b":") != again.count(b":") and (name := doubled_key(raw)) is not None:
+    if (raw.count(b":") != again.count(b":") or ESCAPED in raw) and (name := doubled_key(raw)) is not None:
         return Rejected(reason="duplicate keys", detail=f"the key {name!r:.80} is there twice", line=line, item=item)
     return Record(value=value, raw=raw, line=line, item=item, key=key)
 

@@ -118,13 +118,13 @@ def eval_file(members: dict[str, Any], *, zstd: bool) -> bytes:
             content = json.dumps(value).encode()
             archive.writestr(name, zstandard.ZstdCompressor().compress(content) if zstd else content)
         places = [(info.header_offset, info.filename) for info in archive.infolist()]
-    content = bytearray(target.getvalue())
+    packed = bytearray(target.getvalue())
     if zstd:
-        central = content.find(b"PK\x01\x02")
+        central = packed.find(b"PK\x01\x02")
         for offset, _ in places:
-            struct.pack_into("<H", content, offset + 8, 93)
-        while content[central : central + 4] == b"PK\x01\x02":
-            struct.pack_into("<H", content, central + 10, 93)
-            name_size, extra_size, comment_size = struct.unpack_from("<HHH", content, central + 28)
+            struct.pack_into("<H", packed, offset + 8, 93)
+        while packed[central : central + 4] == b"PK\x01\x02":
+            struct.pack_into("<H", packed, central + 10, 93)
+            name_size, extra_size, comment_size = struct.unpack_from("<HHH", packed, central + 28)
             central += 46 + name_size + extra_size + comment_size
-    return bytes(content)
+    return bytes(packed)

@@ -47,7 +47,7 @@ def trace(tmp_path: Path) -> Trace:
     person = AssessmentSource(source_type="HUMAN", source_id="ann")
     mlflow.log_feedback(trace_id=trace_id, name="quality", value=4, source=person)
     mlflow.log_expectation(trace_id=trace_id, name="answer", value="done", source=person)
-    logged = mlflow.get_trace(trace_id)
+    logged: Trace | None = mlflow.get_trace(trace_id)
     assert logged is not None
     return logged
 
