@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flywheel.collection.completion import Terms, complete
 from flywheel.collection.documents import UNREADABLE, Document, Unopened, documents, expanded, opened, rejection_of
@@ -277,11 +278,14 @@ def _parts(payloads: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def write_receipt(path: Path, account: Account) -> None:
-    """Say that a file was taken, and what was in it; complete or not at all."""
+    """Say that a file was taken, and how much was in it; complete or not at all.
+
+    Examples of rejections stay out: they quote the source, and a receipt outlives the erasure of a tenant.
+    """
     partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
     try:
         with partial.open("xb") as file:
-            file.write(msgspec.json.encode(account))
+            file.write(msgspec.json.encode(replace(account, examples=[])))
             file.flush()
             os.fsync(file.fileno())
         partial.rename(path)

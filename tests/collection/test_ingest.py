@@ -139,6 +139,14 @@ def test_formats_may_be_mixed_in_a_folder_and_what_is_none_is_named(tmp_path: Pa
     assert {Path(example.file).name for example in report.examples} == {"README.md", "logs.jsonl"}
 
 
+def test_a_receipt_quotes_nothing_of_the_source(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(chats(1) + '{"messages": "call 555-0100"}\n')
+    report = ingest([str(tmp_path / "a.jsonl")], tmp_path / "segments", CURATED)
+    (receipt,) = (tmp_path / "segments").glob(f"*{RECEIPT_SUFFIX}")
+    assert "555-0100" in report.examples[0].detail
+    assert "555-0100" not in receipt.read_text()
+
+
 def test_all_records_are_accounted_for(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(chats(2) + "{}\n" + chats(1) + '{"messages": 3}\n[]\n')
     report = ingest([str(tmp_path / "a.jsonl")], tmp_path / "segments", CURATED)
