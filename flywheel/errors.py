@@ -75,3 +75,9 @@ class NotInPoolError(PoolError):
 
 class InputError(FlywheelError):
     """Raised when a file that a command was given cannot be used. It names the file, the line and the reason."""
+
+
+class RetryLaterError(ServiceError):
+    """Raised when what was sent cannot be taken now. Send the same again after ``wait_s`` seconds."""
+
+    wait_s: float = 1.0

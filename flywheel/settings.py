@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 from typing_extensions import override
 
+from flywheel.collection.limits import ReceiverSettings
 from flywheel.errors import ConfigurationError
 from flywheel.pool.anonymization.own_types import OwnTypes
 from flywheel.pool.anonymization.policy import AnonymizationPolicies
@@ -284,6 +285,7 @@ class PortSettings(Section):
     dagster: int = Field(3000, gt=0, lt=65536)
     mlflow: int = Field(5001, gt=0, lt=65536, description="not 5000: macOS listens there itself")
     api: int = Field(8200, gt=0, lt=65536)
+    otlp_grpc: int = Field(4317, ge=0, lt=65536, description="OpenTelemetry over gRPC; 0: not at all")
 
 
 class Settings(BaseSettings):
@@ -325,6 +327,7 @@ class Settings(BaseSettings):
     health: HealthSettings = HealthSettings()
     routing_statistics: RoutingStatisticsSettings = RoutingStatisticsSettings()
     ports: PortSettings = PortSettings()
+    receiver: ReceiverSettings = ReceiverSettings()
 
     @classmethod
     @override
@@ -365,6 +368,11 @@ class Settings(BaseSettings):
     def segments_dir(self) -> Path:
         """Where collectors append."""
         return self.home / "segments"
+
+    @property
+    def spans_dir(self) -> Path:
+        """Where OpenTelemetry spans wait until their trace is whole."""
+        return self.home / "spans"
 
     @property
     def lake(self) -> str:

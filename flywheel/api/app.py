@@ -8,20 +8,26 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from flywheel.api import metrics, points, pool
+from flywheel.api import logs, metrics, otlp, points, pool, probes
 from flywheel.api.callers import api_token
+from flywheel.api.logs import add_records
+from flywheel.api.otlp_grpc import serving
 from flywheel.api.problems import add_handlers
+from flywheel.collection.receiver.receiver import Receiver
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.routing_statistics import RoutingStatistics
 from flywheel.settings import Settings
 
 
-def create_app(settings: Settings, *, clock: Callable[[], datetime] | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, *, clock: Callable[[], datetime] | None = None, otlp_grpc_address: str = ""
+) -> FastAPI:
     """The service of an installation. It opens its pool when it starts and closes it when it ends.
 
     Args:
         settings: whose pool; with the URL of a database.
         clock: tells how old cached statistics are; the pool's where absent.
+        otlp_grpc_address: `HOST:PORT` where OpenTelemetry is taken over gRPC; empty: nowhere.
 
     Raises:
         PoolError: the API token cannot be used.
@@ -32,28 +38,42 @@ def create_app(settings: Settings, *, clock: Callable[[], datetime] | None = Non
         with BenchmarkPool.open(settings) as opened:
             cache = RoutingStatistics(opened, clock=clock)
             app.state.pool, app.state.cache = opened, cache
+            app.state.receiver = Receiver(opened)
             await run_in_threadpool(cache.start)
             try:
-                yield
+                with app.state.receiver, serving(app.state.receiver, otlp_grpc_address):
+                    yield
             finally:
                 await run_in_threadpool(cache.stop)
 
     app = FastAPI(
         title="Arbiter flywheel",
-        summary="The benchmark data pool over HTTP.",
+        summary="The benchmark data pool over HTTP: records and traces in, statistics and points out.",
         description=(
             "Statistics, points, quality and batches of the benchmark data pool, over all tiers. Every answer says "
             "which days it covers.\n\n"
             "Requests carry a token as `Authorization: Bearer …`: that of a grant (`flywheel access request` asks for "
             "one, `flywheel access token` makes its token), which reads what the grant shows, or the installation's "
             "own (`secrets/api_token` in its home), which reads everything. Each route's answer 403 says which grants "
-            "it needs. Every access is audited. Errors are problem details (RFC 9457)."
+            "it needs. Every access is audited. Errors are problem details (RFC 9457).\n\n"
+            "Records and traces come in with a key of their tenant (`flywheel keys create`), and are synced to disk "
+            "when they are acknowledged."
         ),
         version=version("arbiter-flywheel"),
         lifespan=lifespan,
     )
     app.state.token = api_token(settings)
     add_handlers(app)
-    for router in (pool.open_router, pool.router, points.router, metrics.router):
+    for router in (
+        probes.router,
+        pool.open_router,
+        pool.router,
+        points.router,
+        metrics.router,
+        logs.router,
+        otlp.router,
+    ):
         app.include_router(router)
+    describe = app.openapi
+    app.openapi = lambda: app.openapi_schema or add_records(describe())  # type: ignore[method-assign]
     return app

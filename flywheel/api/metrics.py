@@ -5,12 +5,13 @@ from threading import Lock
 from typing import Annotated
 
 from anyio import fail_after, to_thread
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from flywheel.api.access import Access, allowed, refusals
 from flywheel.api.callers import authorized
 from flywheel.api.problems import documented
+from flywheel.api.receiving import receiver_of
 from flywheel.errors import ServiceError
 from flywheel.pool.metrics import render_metrics
 
@@ -33,8 +34,11 @@ router = APIRouter(
         **refusals("metrics.read"),
     },
 )
-async def metrics(access: Annotated[Access, Depends(allowed("metrics.read"))]) -> Response:
-    """The pool's metrics: tiers, lines by outcome, gates, privacy, alerts, lag, batches, agents of the last day."""
+async def metrics(request: Request, access: Annotated[Access, Depends(allowed("metrics.read"))]) -> Response:
+    """The pool's metrics: tiers, lines by outcome, gates, privacy, alerts, lag, batches, agents of the last day.
+
+    And this process's receiver: what it accepted, rejected and refused by reason, bytes, latency.
+    """
     try:
         with fail_after(LONGEST_S):
             content = await to_thread.run_sync(rendered, access, abandon_on_cancel=True)
@@ -43,7 +47,7 @@ async def metrics(access: Annotated[Access, Depends(allowed("metrics.read"))]) -
             f"the metrics took longer than {LONGEST_S:.0f} seconds; PostgreSQL or the lake is slow or away. Ask again "
             f"in a minute: what was read of the lake is kept"
         ) from error
-    return Response(content, media_type=CONTENT_TYPE_LATEST)
+    return Response(content + receiver_of(request).counters.render(), media_type=CONTENT_TYPE_LATEST)
 
 
 def rendered(access: Access) -> bytes:

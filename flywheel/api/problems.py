@@ -1,8 +1,9 @@
 """What is said of a request that cannot be answered: problem details for HTTP (RFC 9457)."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -12,13 +13,34 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 
 from flywheel.api.callers import UnauthorizedError
-from flywheel.errors import AccessError, DatabaseError, FlywheelError, NotInPoolError, QueryError
+from flywheel.collection.receiver.bodies import BodyError, BodyTooLargeError, SlowBodyError, UnknownEncodingError
+from flywheel.collection.receiver.committing import BacklogError
+from flywheel.collection.receiver.idempotency import ReusedNameError, UnderWayError
+from flywheel.collection.receiver.keys import UnknownKeyError
+from flywheel.collection.receiver.receiver import RateError
+from flywheel.errors import (
+    AccessError,
+    DatabaseError,
+    FlywheelError,
+    NotInPoolError,
+    QueryError,
+    RetryLaterError,
+)
 
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (UnauthorizedError, HTTPStatus.UNAUTHORIZED),
+    (UnknownKeyError, HTTPStatus.UNAUTHORIZED),
+    (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    (UnknownEncodingError, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    (SlowBodyError, HTTPStatus.REQUEST_TIMEOUT),
+    (BodyError, HTTPStatus.BAD_REQUEST),
+    (RateError, HTTPStatus.TOO_MANY_REQUESTS),
+    (BacklogError, HTTPStatus.TOO_MANY_REQUESTS),
+    (UnderWayError, HTTPStatus.CONFLICT),
+    (ReusedNameError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (AccessError, HTTPStatus.FORBIDDEN),
     (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotInPoolError, HTTPStatus.NOT_FOUND),
@@ -46,6 +68,24 @@ DESCRIPTION: dict[str, Any] = {
 }
 
 
+def status_of(error: FlywheelError) -> HTTPStatus:
+    """The status that says what an error says."""
+    return next(status for kind, status in STATUSES if isinstance(error, kind))
+
+
+def headers_of(error: FlywheelError) -> dict[str, str]:
+    """What a client's software is told besides: how to authenticate, when to try again, that the body is not read."""
+    status = status_of(error)
+    headers = {}
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, RetryLaterError):
+        headers["Retry-After"] = str(max(1, ceil(error.wait_s)))
+    if status in {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}:
+        headers["Connection"] = "close"
+    return headers
+
+
 def documented(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
     """How OpenAPI describes these answers of a route."""
     return {
@@ -59,7 +99,7 @@ def problem(
     status: int,
     detail: str,
     *,
-    errors: list[dict[str, str]] | None = None,
+    errors: Sequence[Mapping[str, Any]] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """The answer."""
@@ -80,11 +120,10 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(FlywheelError)
     async def ours(request: Request, error: FlywheelError) -> Response:
-        status = next(status for kind, status in STATUSES if isinstance(error, kind))
+        status = status_of(error)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             logger.warning("%s cannot be answered: %s", request.url.path, error)
-        headers = {"WWW-Authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else None
-        return problem(request, status, str(error), headers=headers)
+        return problem(request, status, str(error), headers=headers_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def not_valid(request: Request, error: RequestValidationError) -> Response:

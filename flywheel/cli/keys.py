@@ -1,4 +1,4 @@
-"""``flywheel keys``: the secret that tenants are hashed with, and its rotation."""
+"""``flywheel keys``: the keys that records come in with, and the secret that tenants are hashed with."""
 
 import getpass
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flywheel.cli.output import print_json, print_mapping
+from flywheel.cli.output import print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
     from flywheel.pool.salt_rotation import SaltStatus
@@ -15,13 +15,98 @@ if TYPE_CHECKING:
 
 @click.group()
 def keys() -> None:
-    """The salt of the tenant hash: which one is in use, and its rotation. Ids stand for salts and tell nothing of them.
+    """Keys of the receiver, each of one tenant; and the salt of the tenant hash, with its rotation.
 
     \b
     Examples:
+      flywheel keys create --tenant acme --name "their staging"
+      flywheel keys list
+      flywheel keys revoke 0a1b2c3d4e5f
       flywheel keys status
       flywheel keys rotate-salt
     """
+
+
+@keys.command()
+@click.option("--tenant", required=True, help="Whose records come in with it, as their logs name them.")
+@click.option("--name", default="", help="What people call it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def create(load: "Callable[[], Settings]", *, tenant: str, name: str, as_json: bool) -> None:
+    """Make a key for a tenant and print it, this once: only a digest is kept.
+
+    \b
+    Examples:
+      flywheel keys create --tenant acme --name "their staging"
+      export OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20$(flywheel keys create --tenant acme)"
+    """
+    from datetime import UTC, datetime
+
+    from flywheel.cli.connection import pool_of
+    from flywheel.collection.receiver.keys import create_key
+
+    with pool_of(load()) as pool:
+        made = create_key(pool, tenant, name=name, by=getpass.getuser(), now=datetime.now(UTC))
+    if as_json:
+        print_json(made)
+        return
+    click.echo(f"key {made.id} of {made.tenant_id}; it is shown this once:", err=True)
+    click.echo(made.key)
+
+
+@keys.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def list_command(load: "Callable[[], Settings]", *, as_json: bool) -> None:
+    """Show all keys without their secrets, the newest first.
+
+    \b
+    Example:
+      flywheel keys list
+    """
+    from flywheel.cli.connection import pool_of
+    from flywheel.collection.receiver.keys import list_keys
+
+    with pool_of(load()) as pool:
+        found = list_keys(pool)
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("id", "tenant", "name", "made", "by", "revoked"),
+        [
+            (
+                key.id,
+                key.tenant_id,
+                key.name,
+                f"{key.created_at:%Y-%m-%d %H:%M}",
+                key.created_by,
+                f"{key.revoked_at:%Y-%m-%d %H:%M} by {key.revoked_by}" if key.revoked_at else "",
+            )
+            for key in found
+        ],
+    )
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@click.pass_obj
+def revoke(load: "Callable[[], Settings]", *, key_id: str) -> None:
+    """End a key. Receivers that have it in memory refuse it within `receiver.key_cache_s`, 10 seconds unless told.
+
+    \b
+    Example:
+      flywheel keys revoke 0a1b2c3d4e5f
+    """
+    from datetime import UTC, datetime
+
+    from flywheel.cli.connection import pool_of
+    from flywheel.collection.receiver.keys import revoke_key
+
+    settings = load()
+    with pool_of(settings) as pool:
+        revoke_key(pool, key_id, by=getpass.getuser(), now=datetime.now(UTC))
+    click.echo(f"key {key_id} is revoked; no receiver takes it after {settings.receiver.key_cache_s:.0f} s")
 
 
 @keys.command()

@@ -17,6 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from psycopg.types.json import Jsonb
 
+from flywheel.collection.receiver.assembling import erase_spans
+from flywheel.collection.receiver.keys import forget_keys
 from flywheel.errors import FlywheelError, PoolError
 from flywheel.pool.anonymization.tenants import salts_of
 from flywheel.pool.intake import index_segments
@@ -239,8 +241,12 @@ Step = Callable[[BenchmarkPool, Tenant, ErasureReport, frozenset[str], datetime]
 def erase_raw(
     pool: BenchmarkPool, tenant: Tenant, report: ErasureReport, ids: frozenset[str], now: datetime
 ) -> ErasureReport:
-    """The first step: lines in segments, ledger and quarantine."""
+    """The first step: what the receiver still lets in or holds, then lines in segments, ledger and quarantine."""
     del ids
+    if tenant.tasks is None:
+        forget_keys(pool, tenant.id)
+        erase_spans(pool.settings.spans_dir, pool.settings.segments_dir, tenant.id)
+        index_segments(pool, now=now)  # logs that the erased spans had become meanwhile
     days = erase_lines(pool, tenant, now=now)
     return replace(report, days=tuple(sorted({*report.days, *days})))
 

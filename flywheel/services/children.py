@@ -50,12 +50,13 @@ def api_url(settings: Settings) -> str:
 
 
 def api_server(settings: Settings) -> Program:
-    """The pool over HTTP: ``flywheel serve``."""
+    """The pool and its receiver, over HTTP and gRPC: ``flywheel serve``."""
     return Program(
         name="api",
         command=(
             *(PYTHON, "-m", "flywheel.cli", "--home", str(settings.home), "--profile", settings.profile, "serve"),
             *("--host", settings.ports.host, "--port", str(settings.ports.api)),
+            *("--grpc-port", str(settings.ports.otlp_grpc)),
         ),
         health_url=f"{api_url(settings)}/v1/pool/healthz",
     )

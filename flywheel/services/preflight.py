@@ -21,7 +21,10 @@ def check_ports(ports: PortSettings) -> None:
         PortInUseError: a port is taken; the message says which setting chooses another.
     """
     takers: dict[int, str] = {}
-    for service, port in (("dagster", ports.dagster), ("mlflow", ports.mlflow), ("api", ports.api)):
+    chosen = (("dagster", ports.dagster), ("mlflow", ports.mlflow), ("api", ports.api), ("otlp_grpc", ports.otlp_grpc))
+    for service, port in chosen:
+        if not port:  # not wanted
+            continue
         if port in takers:
             raise PortInUseError(
                 f"{takers[port]} and {service} cannot both use port {port}; "

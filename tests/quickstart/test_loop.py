@@ -37,6 +37,7 @@ class Quickstart:
             "FLYWHEEL_PORTS__DAGSTER": str(free_port()),
             "FLYWHEEL_PORTS__MLFLOW": str(free_port()),
             "FLYWHEEL_PORTS__API": str(free_port()),
+            "FLYWHEEL_PORTS__OTLP_GRPC": str(free_port()),
         }
         self.settings = Settings.load(profile="smoke", home=home)
 

@@ -86,7 +86,7 @@ def dagster_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def service_settings(home: Path) -> Settings:
-    ports = {"dagster": free_port(), "mlflow": free_port(), "api": free_port()}
+    ports = {"dagster": free_port(), "mlflow": free_port(), "api": free_port(), "otlp_grpc": free_port()}
     return Settings.load(profile="smoke", home=home, ports=ports)
 
 
@@ -109,6 +109,7 @@ def start_supervisor(settings: Settings, root: Path) -> subprocess.Popen[bytes]:
         "FLYWHEEL_PORTS__DAGSTER": str(settings.ports.dagster),
         "FLYWHEEL_PORTS__MLFLOW": str(settings.ports.mlflow),
         "FLYWHEEL_PORTS__API": str(settings.ports.api),
+        "FLYWHEEL_PORTS__OTLP_GRPC": str(settings.ports.otlp_grpc),
     }
     process = subprocess.Popen([sys.executable, "-c", UP, str(root)], env=environment, stdout=subprocess.PIPE)
     assert process.stdout is not None

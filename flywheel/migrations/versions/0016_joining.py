@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0016_joining"
-down_revision = "0014_tenant_salts"
+down_revision = "0015_api_keys"
 
 INSTANT = sa.DateTime(timezone=True)
 # As quarantine's in 0008_access.

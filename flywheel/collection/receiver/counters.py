@@ -1,0 +1,61 @@
+"""What the receiver counts, for Prometheus. No label names a tenant or a key."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+LATENCIES_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Counters:
+    """The receiver's own metrics, from its start on."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.accepted = Counter(
+            "flywheel_received_items",
+            "Records, spans and events that were acknowledged: they are synced to disk.",
+            ["signal"],
+            registry=self.registry,
+        )
+        self.rejected = Counter(
+            "flywheel_rejected_items",
+            "Records, spans and events that were refused one by one; their senders were told.",
+            ["signal", "reason"],
+            registry=self.registry,
+        )
+        self.refused = Counter(
+            "flywheel_refused_requests",
+            "Requests that were refused as a whole, by why; nothing of them was acknowledged.",
+            ["signal", "reason"],
+            registry=self.registry,
+        )
+        self.bytes = Counter(
+            "flywheel_received_bytes", "Bytes of request bodies, as they were sent.", ["signal"], registry=self.registry
+        )
+        self.latency = Histogram(
+            "flywheel_receive_seconds",
+            "From the head of a request to its acknowledgement.",
+            ["signal"],
+            buckets=LATENCIES_S,
+            registry=self.registry,
+        )
+        self.waiting_bytes = Gauge(
+            "flywheel_receiver_waiting_bytes", "Accepted and not synced yet.", registry=self.registry
+        )
+        self.traces = Counter(
+            "flywheel_assembled_traces",
+            "Traces that became logs (records), said nothing about a task (ignored), or came in part too late (late).",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.waiting_spans = Gauge(
+            "flywheel_waiting_spans", "Spans that wait for the rest of their trace.", registry=self.registry
+        )
+        self.key_outages = Counter(
+            "flywheel_receiver_database_outages",
+            "Requests that went on without PostgreSQL: a key or an Idempotency-Key was judged by memory alone.",
+            registry=self.registry,
+        )
+
+    def render(self) -> bytes:
+        """The metrics in Prometheus' text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,123 @@
+"""Receivers as processes: killed, stopped under load, two on one folder, with clients that are slow or try again."""
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from flywheel.settings import Settings
+from tests.api.receiver.conftest import Headers, Server, headers_of, stored
+from tests.api.receiver.test_logs import feedback
+
+Serve = Callable[..., Server]
+CLIENTS = 8
+
+
+class Load:
+    """Clients that send numbered records, a few at once, until they are told to stop; they try again what failed."""
+
+    def __init__(self, urls: list[str], headers: Headers) -> None:
+        self.acknowledged: list[str] = []
+        self._urls = urls
+        self._headers = headers
+        self._ended = threading.Event()
+        self._pool = ThreadPoolExecutor(CLIENTS)
+        self._clients = [self._pool.submit(self._send, number) for number in range(CLIENTS)]
+
+    def _send(self, number: int) -> None:
+        sent = 0
+        with httpx.Client(headers=self._headers, timeout=5, trust_env=False) as client:
+            while not self._ended.is_set():
+                tasks = [f"{number}-{sent}-{item}" for item in range(3)]
+                try:
+                    response = client.post(
+                        f"{self._urls[sent % len(self._urls)]}/v1/logs/feedback",
+                        json=[feedback(task) for task in tasks],
+                    )
+                except httpx.TransportError:
+                    time.sleep(0.05)
+                    continue  # the same again
+                if response.status_code == 200:
+                    assert response.json()["accepted"] == 3
+                    self.acknowledged += tasks
+                    sent += 1
+
+    def wait_for(self, count: int) -> None:
+        deadline = time.monotonic() + 60
+        while len(self.acknowledged) < count:
+            assert time.monotonic() < deadline, f"{len(self.acknowledged)} of {count} were acknowledged"
+            time.sleep(0.01)
+
+    def end(self) -> set[str]:
+        self._ended.set()
+        for client in self._clients:
+            client.result(30)
+        self._pool.shutdown()
+        assert len(set(self.acknowledged)) == len(self.acknowledged)
+        return set(self.acknowledged)
+
+
+def test_what_a_killed_receiver_acknowledged_is_stored(settings: Settings, serve: Serve) -> None:
+    first, second = serve(), serve()
+    load = Load([first.url, second.url], headers_of(settings))
+    load.wait_for(300)
+    first.end(signal.SIGKILL)
+    acknowledged_before = len(load.acknowledged)
+    load._urls = [second.url]
+    load.wait_for(acknowledged_before + 100)
+    second.end(signal.SIGKILL)
+    acknowledged = load.end()
+    assert acknowledged <= {record["taskId"] for record in stored(settings)}
+
+
+def test_a_receiver_that_is_told_to_stop_under_load_stops_and_has_stored_all(settings: Settings, serve: Serve) -> None:
+    server = serve()
+    load = Load([server.url], headers_of(settings))
+    load.wait_for(200)
+    assert server.end(signal.SIGTERM) == 128 + signal.SIGTERM
+    acknowledged = load.end()
+    assert not list(settings.segments_dir.glob("*.open"))  # it has handed its segment over
+    assert acknowledged <= {record["taskId"] for record in stored(settings)}
+
+
+def test_two_receivers_share_a_folder_keys_and_named_requests(settings: Settings, serve: Serve) -> None:
+    first, second = serve(), serve()
+    headers = headers_of(settings) | {"Idempotency-Key": "request-1"}
+    answers = [
+        httpx.post(f"{server.url}/v1/logs/feedback", json=feedback("t"), headers=headers) for server in (first, second)
+    ]
+    other = httpx.post(f"{second.url}/v1/logs/feedback", json=feedback("u"), headers=headers)
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].content == answers[1].content
+    assert answers[1].headers["idempotent-replayed"] == "true"
+    assert other.status_code == 422
+    first.end()
+    second.end()
+    assert [record["taskId"] for record in stored(settings)] == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (b"", b""),
+        (b"POST /v1/logs/feedback HTTP/1.1\r\nHost: a\r\nX-Slow: ", b""),
+        (b"POST /v1/logs/feedback HTTP/1.1\r\nHost: a\r\nAuthorization: %s\r\nContent-Length: 100\r\n\r\n{", b"408"),
+    ],
+)
+def test_a_client_that_does_not_go_on_is_let_go(settings: Settings, serve: Serve, sent: bytes, expected: bytes) -> None:
+    server = serve(header_timeout_s=1, body_timeout_s=1)
+    authorization = headers_of(settings)["Authorization"].encode()
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.settimeout(10)
+        client.sendall(sent.replace(b"%s", authorization))
+        began = time.monotonic()
+        found = b""
+        while piece := client.recv(4096):
+            found += piece
+    assert 0.5 < time.monotonic() - began < 5
+    assert found.startswith(b"HTTP/1.1 " + expected) if expected else not found
