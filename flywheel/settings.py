@@ -3,33 +3,24 @@
 Five layers, the later one wins: the defaults here, the profile (``flywheel/profiles/*.toml``), ``flywheel.toml`` in
 the working directory, files of secrets in the folder ``FLYWHEEL_SECRETS_DIR`` (``flywheel_database_url``), environment
 variables (``FLYWHEEL_DATABASE_URL``, nested ones as ``FLYWHEEL_SFT__MAX_STEPS``).
-``Settings.load()`` reads them; nothing else in the package looks at configuration files.
+``Settings.load()`` reads them (``flywheel/settings_layers.py``); nothing else in the package looks at configuration
+files.
 """
 
-import os
-import tomllib
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SecretsSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 from typing_extensions import override
 
 from flywheel.collection.limits import ReceiverSettings
 from flywheel.errors import ConfigurationError
 from flywheel.pool.anonymization.own_types import OwnTypes
 from flywheel.pool.anonymization.policy import AnonymizationPolicies
+from flywheel.settings_layers import DEFAULT_PROFILE, ProfileName, TomlLayers, secret_files
 
-ProfileName = Literal["production", "quickstart", "smoke"]
-PROFILES = Path(__file__).parent / "profiles"
-DEFAULT_PROFILE: ProfileName = "quickstart"
 Phase = Literal["sft", "turn-level-rl", "grpo", "curriculum"]
 
 
@@ -201,6 +192,33 @@ class PrivacySettings(Section):
     period_days: int = Field(365, gt=0, description="days of a period, counted from 1970-01-01 UTC")
 
 
+class JoiningSettings(Section):
+    """How long logs may be late (docs/collection.md). Late logs still complete their task, whenever they come."""
+
+    waiting_days: int = Field(
+        7,
+        gt=0,
+        le=3_650,
+        description="that a task waits for a missing log, from its first line's arrival, before quarantine",
+    )
+    allowed_lateness_minutes: int = Field(
+        60,
+        ge=0,
+        le=43_200,
+        description="after a day's end that the watermark must have passed for the day to be complete",
+    )
+
+    @property
+    def longest_wait(self) -> timedelta:
+        """How long a task waits."""
+        return timedelta(days=self.waiting_days)
+
+    @property
+    def allowed_lateness(self) -> timedelta:
+        """How long after its end a day's lines may come."""
+        return timedelta(minutes=self.allowed_lateness_minutes)
+
+
 class HealthSettings(Section):
     """When the pool calls for a person (SPEC section 11). Fractions are 0–1: a tenth is 0.1."""
 
@@ -270,41 +288,6 @@ class PortSettings(Section):
     otlp_grpc: int = Field(4317, ge=0, lt=65536, description="OpenTelemetry over gRPC; 0: not at all")
 
 
-class TomlLayers(PydanticBaseSettingsSource):
-    """The two file layers: the profile, and ``flywheel.toml`` over it."""
-
-    def __init__(self, settings_cls: type[BaseSettings], chosen_profile: str | None) -> None:
-        super().__init__(settings_cls)
-        self.chosen_profile = chosen_profile
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """Not used: the layers are read whole."""
-        raise NotImplementedError
-
-    def __call__(self) -> dict[str, Any]:
-        """The settings found in profile and ``flywheel.toml``."""
-        own = read_toml(Path.cwd() / "flywheel.toml")
-        profile = self.chosen_profile or os.environ.get("FLYWHEEL_PROFILE") or own.get("profile") or DEFAULT_PROFILE
-        if not (PROFILES / f"{profile}.toml").exists():
-            known = sorted(path.stem for path in PROFILES.glob("*.toml"))
-            raise ConfigurationError(f"profile {profile!r} is unknown; use one of {', '.join(known)}")
-        return merge(read_toml(PROFILES / f"{profile}.toml"), own)
-
-
-def secret_files(settings_cls: type[BaseSettings]) -> SecretsSettingsSource:
-    """The layer of secrets as Docker and Kubernetes mount them: a folder with a file for each, named as its variable.
-
-    Raises:
-        ConfigurationError: the folder is not there. To go on would make a salt of its own where one was to be given.
-    """
-    folder = os.environ.get("FLYWHEEL_SECRETS_DIR") or None
-    if folder is not None and not Path(folder).is_dir():
-        raise ConfigurationError(
-            f"FLYWHEEL_SECRETS_DIR is {folder}, which is no folder; mount the secrets, or unset it"
-        )
-    return SecretsSettingsSource(settings_cls, secrets_dir=folder)
-
-
 class Settings(BaseSettings):
     """Everything the platform can be told."""
 
@@ -329,6 +312,7 @@ class Settings(BaseSettings):
         ("code-editing", "research", "data-analysis", "design", "planning", "text-transformation", "tool-calling"),
         description="known task types; an unknown one fails its gate",
     )
+    joining: JoiningSettings = JoiningSettings()
     model: ModelSettings = ModelSettings()
     agents: tuple[AgentSettings, ...] = ()
     tasks: TasksSettings = TasksSettings()
@@ -399,26 +383,3 @@ class Settings(BaseSettings):
     def models_dir(self) -> Path:
         """Cache of model folders; the registry holds the originals."""
         return self.home / "models"
-
-
-def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Nested dictionaries merged, the second one winning; lists are replaced whole."""
-    merged = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = merge(merged[key], value) if both else value
-    return merged
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file's content; empty when there is none.
-
-    Raises:
-        ConfigurationError: the file is not TOML.
-    """
-    if not path.exists():
-        return {}
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path} is not valid TOML: {error}") from None

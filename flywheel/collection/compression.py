@@ -70,29 +70,38 @@ class BlockReader:
 
     def read(self, number: int) -> bytes:
         """What a block holds, uncompressed; ``LOST`` where it cannot be read."""
-        expected = min(BLOCK_BYTES, self.size - number * BLOCK_BYTES)
+        data = bytearray(min(BLOCK_BYTES, self.size - number * BLOCK_BYTES))
+        self.read_into(number, memoryview(data))
+        return bytes(data)
+
+    def read_into(self, number: int, target: memoryview) -> None:
+        """The same, to where it belongs: pieces that are joined later cost twice as much as decompressing them."""
         block = self._blocks.get(number)
-        if block is None:
-            return LOST * expected
-        stored = memoryview(self._content)[block.start : block.start + block.stored]
-        try:
-            data = self._decompressor.decompress(stored, max_output_size=expected)
-        except self._unreadable:
-            return LOST * expected
-        return data if len(data) == expected else LOST * expected
+        size = 0
+        if block is not None:
+            stored = memoryview(self._content)[block.start : block.start + block.stored]
+            try:
+                with self._decompressor.stream_reader(stored) as reader:
+                    size = reader.readinto(target)
+            except self._unreadable:
+                size = 0
+        if size != len(target):
+            target[:] = LOST * len(target)
 
 
-def decompress(content: bytes, *, start: bytes) -> bytes:
+def decompress(content: bytes, *, start: bytes) -> bytearray:
     """The bytes of a segment from its compressed file, and unreadable bytes behind its last block as they are.
 
     ``start`` is what every segment begins with, and so is never lost.
     """
     blocks = BlockReader(content)
-    pieces = [blocks.read(number) for number in range(-(-blocks.size // BLOCK_BYTES))]
-    if blocks.end < len(content):
-        pieces.append(content[blocks.end :])
-    data = b"".join(pieces)
-    return data if data.startswith(start) else start + data[len(start) :]
+    data = bytearray(blocks.size)
+    with memoryview(data) as view:
+        for number, low in enumerate(range(0, blocks.size, BLOCK_BYTES)):
+            blocks.read_into(number, view[low : low + BLOCK_BYTES])
+    data += content[blocks.end :]
+    data[: len(start)] = start
+    return data
 
 
 def _block_at(content: bytes, position: int) -> Block | None:

@@ -69,8 +69,8 @@ def read_segment(path: Path) -> Iterator[Frame | Damage]:
         NotASegmentError: it does not start as a segment.
     """
     data = segment_bytes(path)
-    if not MAGIC.startswith(data[: len(MAGIC)]):
-        raise NotASegmentError(f"{path} is not a segment: it starts with {data[:8]!r}, not {MAGIC!r}")
+    if not MAGIC.startswith(bytes(data[: len(MAGIC)])):
+        raise NotASegmentError(f"{path} is not a segment: it starts with {bytes(data[:8])!r}, not {MAGIC!r}")
     offset = len(MAGIC)
     while offset < len(data):
         payload = _payload_at(data, offset)
@@ -86,7 +86,7 @@ def read_segment(path: Path) -> Iterator[Frame | Damage]:
         offset = len(data) if following is None else following
 
 
-def segment_bytes(path: Path) -> bytes:
+def segment_bytes(path: Path) -> bytes | bytearray:
     """The bytes of a segment in its uncompressed form. Of a file that is none, what is in it.
 
     Raises:
@@ -153,24 +153,24 @@ class OpenedSegment:
         return self._held[1]
 
 
-def _payload_at(data: bytes, offset: int) -> bytes | None:
+def _payload_at(data: bytes | bytearray, offset: int) -> bytes | None:
     if offset + HEADER.size > len(data):
         return None
     marker, length, checksum = HEADER.unpack_from(data, offset)
     start = offset + HEADER.size
     if marker != MARKER or not 0 < length <= MAX_PAYLOAD_BYTES or start + length > len(data):
         return None
-    payload = data[start : start + length]
+    payload = bytes(data[start : start + length])
     return payload if zlib.crc32(payload) == checksum else None
 
 
-def _end_of_zeros(data: bytes, start: int) -> int | None:
+def _end_of_zeros(data: bytes | bytearray, start: int) -> int | None:
     """Where the bytes from ``start`` on are zeros alone; None where all of them are."""
     rest = data[start:].rstrip(b"\0")
     return start + len(rest) if rest else None
 
 
-def _next_frame(data: bytes, start: int) -> int | None:
+def _next_frame(data: bytes | bytearray, start: int) -> int | None:
     while (start := data.find(MARKER, start)) >= 0:
         if _payload_at(data, start) is not None:
             return start

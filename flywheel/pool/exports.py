@@ -40,7 +40,8 @@ from flywheel.pool.rows import Row
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Offer
 from flywheel.pool.splits import check_leakage, held_out_before, published_splits, trained_before
-from flywheel.pool.tenant_salts import present_hashes
+from flywheel.pool.tenant_salts import HASHING, hashing, present_hashes
+from flywheel.pool.watermark import watermark_now
 from flywheel.settings import Phase
 
 
@@ -98,6 +99,7 @@ def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str
     """
     check_id(export_id)
     with pool.exclusive("batches") as connection:
+        keep_hashes(pool, connection)
         criteria = with_present_hashes(connection, criteria)
         stored = stored_batch(connection, export_id)
         if stored is not None:
@@ -117,6 +119,19 @@ def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str
             copied.result()
         check_leakage(connection, pool.settings, batch.id)
     return MadeExport(batch=batch, rows=rows)
+
+
+def keep_hashes(pool: BenchmarkPool, connection: Connection[Any]) -> None:
+    """Let no rotation of the tenant salt begin or end until the transaction ends: marks and spending are by hashes.
+
+    Raises:
+        PoolError: policies name tenants, and the salts of this process are not those of the pool's points, so that it
+            could not tell whose points are to get noise.
+    """
+    if pool.settings.anonymization.policies.tenants:
+        hashing(pool, connection)
+    else:
+        pool.share(connection, HASHING)
 
 
 def with_present_hashes(connection: Connection[Any], criteria: ExportCriteria) -> ExportCriteria:
@@ -144,6 +159,7 @@ def planned(
     pool: BenchmarkPool, connection: Connection[Any], criteria: ExportCriteria, *, export_id: str, now: datetime
 ) -> Planned:
     """Choose, split and describe an export, in the caller's transaction."""
+    watermark = watermark_now(connection)  # before the points are read: it says no more than they hold
     version = pool.lake.version(WARM)
     contents = contents_for(pool, criteria, version=version)
     choice = chosen_now(pool, connection, criteria, contents, now=now)
@@ -166,6 +182,7 @@ def planned(
             **described(criteria),
             "profile": pool.settings.profile,
             "lake_version": version,
+            "watermark": watermark,
             "trained_before": already,
         }
         batch = batch_of(

@@ -5,8 +5,9 @@ What is decided here, and where lines go:
 - The same content twice is a duplicate; the first copy counts.
 - Another log of the same kind replaces the earlier one: the latest by timestamp is joined, the rest is quarantined as
   ``superseded``. Of executions and evaluations those of the agent that routing chose go first. Feedback is all kept.
-- A task that lacks one of its three logs waits, all its readable lines with it. If the missing one is here but cannot
-  be read, the task is quarantined instead: waiting would be for something that came.
+- A task that lacks one of its three logs waits, all its readable lines with it, until it expires
+  (``flywheel.pool.expiry``). If the missing one is here but cannot be read, the task is quarantined instead: waiting
+  would be for something that came.
 - A log that several tenants could own is quarantined as ``ambiguous``.
 """
 
@@ -18,7 +19,7 @@ from operator import attrgetter
 from struct import Struct as Layout
 from typing import Any, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.pool.doors import Unreadable, open_line
 from flywheel.pool.parts import RawLine
@@ -30,6 +31,7 @@ from flywheel.records import (
     ExecutionPart,
     Feedback,
     HistoricalPerformance,
+    Imported,
     Log,
     Provenance,
     RlLabels,
@@ -72,10 +74,14 @@ class Triple(Struct, frozen=True, kw_only=True):
 
 
 class Joined(Struct, frozen=True, kw_only=True):
-    """All lines of one task, each in exactly one place: the triple, ``waiting``, ``duplicates`` or ``rejections``."""
+    """All lines of one task, each in exactly one place: the triple, ``waiting``, ``duplicates`` or ``rejections``.
+
+    ``since``: when the first readable line of a task that waits arrived.
+    """
 
     triple: Triple | None = None
     waiting: tuple[Line, ...] = ()
+    since: datetime | None = None
     duplicates: int = 0
     rejections: tuple[Rejection, ...] = ()
 
@@ -84,6 +90,17 @@ class Joined(Struct, frozen=True, kw_only=True):
         """How many lines there were."""
         in_triple = len(self.triple.lines) if self.triple else 0
         return in_triple + len(self.waiting) + self.duplicates + len(self.rejections)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The kinds of log that a task has while it waits, in the order of ``KINDS``, feedback last."""
+        there = {type(line.log) for line in self.waiting}
+        return tuple(kind for kind, struct in (*KINDS.items(), ("feedback", Feedback)) if struct in there)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The kinds of log that a waiting task lacks, in the order of ``KINDS``."""
+        return tuple(kind for kind in KINDS if kind not in self.present)
 
 
 def join(raw_lines: Iterable[RawLine]) -> Joined:
@@ -108,12 +125,13 @@ def join(raw_lines: Iterable[RawLine]) -> Joined:
         reasons = tuple(f"its {kind} log cannot be used: {reason}" for kind, reason in sorted(came.items()))
         rejections += [Rejection(raw=line.raw, gates=("incomplete",), reasons=reasons) for line in kept]
         kept = []
-    return Joined(waiting=tuple(kept), duplicates=duplicates, rejections=tuple(rejections))
+    since = min(line.raw.arrived_at for line in readable) if kept else None
+    return Joined(waiting=tuple(kept), since=since, duplicates=duplicates, rejections=tuple(rejections))
 
 
 def read_lines(raw_lines: Iterable[RawLine]) -> tuple[list[Line], list[Unreadable], int]:
     """Readable lines and unreadable ones, each content once, and how many copies were left out."""
-    readable: dict[bytes, Line] = {}
+    readable: list[Line] = []
     unreadable: dict[bytes, Unreadable] = {}
     count = 0
     for raw in raw_lines:
@@ -122,9 +140,19 @@ def read_lines(raw_lines: Iterable[RawLine]) -> tuple[list[Line], list[Unreadabl
         if isinstance(opened, Unreadable):
             unreadable.setdefault(raw.payload, opened)
         else:
-            content = encode(opened)
-            readable.setdefault(content, Line(raw=raw, log=opened, content=content))
-    return list(readable.values()), list(unreadable.values()), count - len(readable) - len(unreadable)
+            readable.append(Line(raw=raw, log=opened, content=encode(opened)))
+    readable = distinct(readable)
+    return readable, list(unreadable.values()), count - len(readable) - len(unreadable)
+
+
+def distinct(lines: list[Line]) -> list[Line]:
+    """The first line of each content. Logs of different kinds never have the same: most tasks need no comparison."""
+    if len({type(line.log) for line in lines}) == len(lines):
+        return lines
+    first: dict[bytes, Line] = {}
+    for line in lines:
+        first.setdefault(line.content, line)
+    return list(first.values())
 
 
 def by_kind(lines: Iterable[Line]) -> dict[type[Struct], list[Line]]:
@@ -191,9 +219,23 @@ def point_of(
             segments=tuple(sorted({line.raw.segment for line in triple.lines})),
             warnings=tuple(warnings),
             waived=tuple(waived),
+            imported=imported_of(triple),
         ),
         feedback=triple.feedback,
         rl_ready=is_rl_ready(execution),
+    )
+
+
+def imported_of(triple: Triple) -> Imported | UnsetType:
+    """What the logs say of where they were imported from, together; unset where an arbiter wrote them all."""
+    found = [log.imported for log in (triple.routing, triple.execution, triple.evaluation)]
+    origins = [origin for origin in found if origin is not UNSET]
+    if not origins:
+        return UNSET
+    return Imported(
+        format=origins[0].format,
+        rules=tuple(dict.fromkeys(rule for origin in origins for rule in origin.rules)),
+        absent=tuple(dict.fromkeys(name for origin in origins for name in origin.absent)),
     )
 
 
@@ -252,6 +294,6 @@ def labels_of(execution: Execution, evaluation: Evaluation) -> RlLabels:
 
 
 def is_rl_ready(execution: Execution) -> bool:
-    """Whether there is a conversation to learn from: something asked, something answered."""
+    """Whether there is a conversation to learn from, something asked and something answered, and what it took."""
     roles = {message.role for message in execution.messages}
-    return {"user", "assistant"} <= roles
+    return {"user", "assistant"} <= roles and not execution.unmeasured

@@ -50,6 +50,7 @@ class DaySegment(Struct, frozen=True):
     written_at: datetime
     torn: int
     bytes: int
+    arrived_at: datetime
 
 
 class DayPlan(Struct, frozen=True, kw_only=True):
@@ -85,26 +86,25 @@ def plan_day(pool: BenchmarkPool, day: date, *, tasks_a_part: int = TASKS_A_PART
         assert row is not None
         segments = day_segments(connection, day)
         size = sum(segment.bytes for segment in segments)
-        owners = owners_by_part(
-            connection, day, parts=min(MAX_PARTS, 1 + max(row[1] // tasks_a_part, size // BYTES_A_PART))
-        )
-        keys, parts = sorted_keys(owners)
+        parts = min(MAX_PARTS, 1 + max(row[1] // tasks_a_part, size // BYTES_A_PART))
+        owners = owners_by_part(connection, day, tasks=row[1], parts=parts)
+        keys, parts_of_keys = sorted_keys(owners)
         return DayPlan(
             revision=row[0] or 0,
             segments=segments,
             keys=keys,
-            parts=parts,
+            parts=parts_of_keys,
             owners=tuple(encode_owners(some) for some in owners),
         )
 
 
-def owners_by_part(connection: Connection[Any], day: date, *, parts: int) -> list[list[Owner]]:
-    """The day's tasks in slices of about the same size, by when they began."""
+def owners_by_part(connection: Connection[Any], day: date, *, tasks: int, parts: int) -> list[list[Owner]]:
+    """The day's ``tasks`` in slices of about the same size, by when they began."""
     owners: list[list[Owner]] = [[] for _ in range(parts)]
     tenants: dict[bytes | None, bytes | None] = {}  # a day has few: one copy of each key is enough
     with connection.cursor(name="owners", binary=True) as cursor:
         cursor.itersize = TASKS_A_PART
-        cursor.execute(OWNERS, {"day": day, "parts": parts})
+        cursor.execute(OWNERS, {"day": day, "tasks": tasks, "parts": parts})
         for part, task_key, tenant_key, owner_key in cursor:
             tenant = tenants.setdefault(tenant_key, tenant_key) or b""
             owners[part].append(Owner(task_key, tenant, tenants.setdefault(owner_key, owner_key)))
@@ -124,7 +124,7 @@ def sorted_keys(owners: list[list[Owner]]) -> "tuple[np.ndarray[Any, Any], np.nd
 def day_segments(connection: Connection[Any], day: date) -> tuple[DaySegment, ...]:
     """Names of the segments that hold lines of the day, in order of arrival, and whether stray lines are among them."""
     rows = connection.execute(
-        "SELECT name, written_day = %(day)s AND stray_lines > 0, written_at, torn, bytes FROM segments"
+        "SELECT name, written_day = %(day)s AND stray_lines > 0, written_at, torn, bytes, indexed_at FROM segments"
         " WHERE (written_day = %(day)s AND stray_lines > 0)"
         " OR id IN (SELECT unnest(segments) FROM tasks WHERE day = %(day)s) ORDER BY id",
         {"day": day},
@@ -147,6 +147,7 @@ def segment_jobs(pool: BenchmarkPool, plan: DayPlan) -> Iterator[SegmentJob]:
         yield SegmentJob(
             path=path,
             written_at=segment.written_at,
+            arrived_at=segment.arrived_at,
             torn=segment.torn,
             holds_strays=segment.holds_strays,
             count=len(plan.owners),
@@ -191,10 +192,13 @@ def count_segment(job: SegmentJob) -> RawCount:
     return count
 
 
+# Windows, no join: of a day that came since the table was last analyzed the planner expects a row or two, and joins by
+# comparing every task with every other one.
 OWNERS = """
-WITH slices AS (
-    SELECT task_key, (ntile(%(parts)s) OVER (ORDER BY min(first_at), task_key) - 1)::integer AS part
-    FROM tasks WHERE day = %(day)s GROUP BY task_key
-)
-SELECT part, task_key, tenant_key, owner_key FROM tasks JOIN slices USING (task_key) WHERE day = %(day)s
+WITH began AS (
+    SELECT task_key, tenant_key, owner_key, min(first_at) OVER (PARTITION BY task_key) AS first_at
+    FROM tasks WHERE day = %(day)s
+),
+placed AS (SELECT *, dense_rank() OVER (ORDER BY first_at, task_key) - 1 AS place FROM began)
+SELECT (place * %(parts)s / %(tasks)s)::integer, task_key, tenant_key, owner_key FROM placed
 """

@@ -98,6 +98,33 @@ quarantine = Table(
     CheckConstraint("state IN ('pending', 'approved', 'rejected')", name="state_known"),
 )
 
+waiting_tasks = Table(
+    "waiting_tasks",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("task_key", LargeBinary, primary_key=True, comment="blake2b of taskId"),
+    Column("owner_key", LargeBinary, primary_key=True, comment="as in quarantine; empty where the logs name no tenant"),
+    Column("task_id", Text, nullable=False),
+    Column("tenant_id", LargeBinary, comment="its name as UTF-8; null where the logs name none"),
+    Column("present", ARRAY(Text), nullable=False, comment="the logs that came"),
+    Column("missing", ARRAY(Text), nullable=False, comment="the logs that it lacks to be a point"),
+    Column("since", Instant, nullable=False, comment="when the first of its lines was taken in"),
+    Column("lines", BigInteger, nullable=False),
+)
+Index("ix_waiting_tasks_since", waiting_tasks.c.since)
+
+watermark = Table(
+    "watermark",
+    metadata,
+    Column("singleton", Boolean, primary_key=True, server_default=text("true")),
+    Column("at", Instant, nullable=False, comment="all that collectors wrote before it is in the ledger"),
+    Column("observed_at", Instant, nullable=False, comment="when collectors' folder was last looked at"),
+    Column("held_by", Text, comment="the open segment that holds it back; null where none does"),
+    Column("open_segments", Integer, nullable=False),
+    CheckConstraint("singleton", name="one_row"),
+)
+TIMED = "tasks that have a latency; null where all have, as in rows of earlier versions"
+
 hot_points = Table(
     "hot_points",
     metadata,
@@ -113,8 +140,8 @@ hot_points = Table(
     Column("success", Boolean, nullable=False),
     Column("overall_score", Double, nullable=False),
     Column("total_reward", Double, nullable=False),
-    Column("latency_ms", Double, nullable=False),
-    Column("tokens_used", BigInteger, nullable=False),
+    Column("latency_ms", Double, comment="null where the point was imported from where nobody took it"),
+    Column("tokens_used", BigInteger, comment="null as latency_ms"),
     Column("tool_calls", BigInteger, comment="null in rows of earlier versions"),
     Column("rl_ready", Boolean, nullable=False),
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
@@ -151,6 +178,7 @@ agent_statistics = Table(
     Column("tool_tasks", BigInteger, comment=f"tasks with a tool call; {UNKNOWN}"),
     Column("reward_sum", Double, comment=UNKNOWN),
     Column("reward_square_sum", Double, comment=UNKNOWN),
+    Column("timed_tasks", BigInteger, comment=TIMED),
 )
 Index("ix_agent_statistics_agent", agent_statistics.c.agent_id, agent_statistics.c.task_type, agent_statistics.c.hour)
 Index("ix_agent_statistics_day", agent_statistics.c.day)
@@ -168,6 +196,7 @@ daily_statistics = Table(
     Column("quality_sum", Double, nullable=False),
     Column("latency_ms_sum", Double, nullable=False),
     Column("tokens_sum", BigInteger, nullable=False),
+    Column("timed_tasks", BigInteger, comment=TIMED),
 )
 Index("ix_daily_statistics_day", daily_statistics.c.day)
 
