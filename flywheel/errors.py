@@ -75,3 +75,11 @@ class NotInPoolError(PoolError):
 
 class InputError(FlywheelError):
     """Raised when a file that a command was given cannot be used. It names the file, the line and the reason."""
+
+
+class NoAgentError(FlywheelError):
+    """Raised when the hard limits leave no agent for a task. It says of each agent why it must not have it."""
+
+
+class UnsupportedPolicyError(FlywheelError):
+    """Raised when a log says too little about a policy's choices to evaluate it. It says how much, and what to do."""
