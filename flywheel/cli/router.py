@@ -31,6 +31,7 @@ def router() -> None:
 @click.option("--plot", metavar="FILE", help="Draw the learning curve: a .png, a .svg, or - for text.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def replay(
+    *,
     outcomes: Path,
     strategy: str,
     seed: int,
@@ -108,7 +109,6 @@ def evaluate(log: Path, policy: str, confidence: float, as_json: bool) -> None:
             "the log's own mean reward": report.logged,
         }
     )
-    rows = (
-        (name, e.value, e.low, e.high) for name, e in (("IPS", report.ips), ("SNIPS", report.snips), ("DR", report.dr))
-    )
-    print_table(("estimate", "mean reward", "low", "high"), list(rows))
+    estimates = (("IPS", report.ips), ("SNIPS", report.snips), ("DR", report.dr))
+    rows = [(name, estimate.value, estimate.low, estimate.high) for name, estimate in estimates]
+    print_table(("estimate", "mean reward", "low", "high"), rows)

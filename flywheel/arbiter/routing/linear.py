@@ -127,13 +127,14 @@ class LinearEvidence:
         """The regression of all, the noise it leaves, and every agent's regression from there."""
         identity = np.eye(len(self.features))
         precision, moment = self._precision.sum(axis=0), self._moment.sum(axis=0)
-        self._prior = np.linalg.solve(precision + self.ridge * identity, moment + self.ridge * self._stated())
-        residual = self._squares.sum() - 2.0 * self._prior @ moment + self._prior @ precision @ self._prior
-        self._noise = float((0.25 * 2.0 + max(residual, 0.0)) / (2.0 + self._weight.sum()))
+        right = moment + self.ridge * self._stated()
+        prior: Array = np.asarray(np.linalg.solve(precision + self.ridge * identity, right), dtype=np.float64)
+        self._prior = prior
+        residual = float(self._squares.sum() - 2.0 * prior @ moment + prior @ precision @ prior)
+        self._noise = (0.25 * 2.0 + max(residual, 0.0)) / (2.0 + float(self._weight.sum()))
         covariance: Array = np.linalg.inv(self._precision + self.ridge * identity)
         self._covariance = covariance
-        right = self._moment + self.ridge * self._prior
-        self._coefficients = np.einsum("aij,aj->ai", covariance, right)
+        self._coefficients = np.einsum("aij,aj->ai", covariance, self._moment + self.ridge * prior)
         self._stale, self._since_fit = False, 0
 
     def _solve(self, i: int) -> None:

@@ -1,7 +1,7 @@
 """Which of several normal draws is the largest, and how likely.
 
-The probability is ∫ φ_i Π_{j≠i} Φ_j, with log Φ and φ/Φ from tables and the integral over where the largest may lie. Its
-error is below 0.005 for deviations that differ by up to a factor of 30 (tests hold it against fine quadrature).
+The probability is ∫ φ_i Π_{j≠i} Φ_j, with log Φ and φ/Φ from tables and the integral over where the largest may lie.
+Its error is below 0.005 for deviations that differ by up to a factor of 30 (tests hold it against fine quadrature).
 """
 
 import math

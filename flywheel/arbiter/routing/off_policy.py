@@ -158,8 +158,8 @@ def evaluate_policy(log: Sequence[Logged], policy: Policy, *, name: str, confide
 def policy_named(name: str, log: Sequence[Logged]) -> Policy:
     """A policy by its name.
 
-    ``uniform``; ``agent:ID``; a file of JSON, ``{task type: {agent: probability}}`` with ``*`` for all other types; or a
-    strategy, which for each decision knows what the other folds of the log tell it.
+    ``uniform``; ``agent:ID``; a file of JSON, ``{task type: {agent: probability}}`` with ``*`` for all other types; or
+    a strategy, which for each decision knows what the other folds of the log tell it.
 
     Raises:
         ConfigurationError: there is no such policy.

@@ -150,8 +150,21 @@ def replay(
         objective: quality alone where None.
     """
     rng = np.random.default_rng(seed)
-    ordered = _ordered(cases, rng)
-    agents = sorted({agent_id for case in cases for agent_id in case.outcomes})
+    ordered = ordered_cases(cases, rng)
+    chosen = choices(ordered, strategy, rng, half_life=half_life, objective=objective)
+    return _report(ordered, chosen, strategy=strategy, seed=seed)
+
+
+def choices(
+    ordered: Sequence[Case],
+    strategy: StrategyName,
+    rng: np.random.Generator,
+    *,
+    half_life: float | None = None,
+    objective: Objective | None = None,
+) -> list[Row]:
+    """The outcome of the agent that the strategy chooses for each task, from those of its earlier choices alone."""
+    agents = sorted({agent_id for case in ordered for agent_id in case.outcomes})
     profiles = [AgentProfile(id=agent_id, kind="reference") for agent_id in agents]
     beliefs = Beliefs(EvidenceTable(half_life=half_life), objective=objective)
     linear = LinearEvidence(half_life=half_life)
@@ -170,18 +183,18 @@ def replay(
             linear.learn(row.agent_id, features_of(case.task), row.reward, at=at)
         given[row.agent_id] += 1
         chosen.append(row)
-    return _report(ordered, chosen, agents, strategy=strategy, seed=seed)
+    return chosen
 
 
-def _ordered(cases: Sequence[Case], rng: np.random.Generator) -> list[Case]:
+def ordered_cases(cases: Sequence[Case], rng: np.random.Generator) -> list[Case]:
+    """In the order of their moments or, where not all have one, in a random one."""
     if all(case.at is not None for case in cases):
         return sorted(cases, key=lambda case: case.at or 0.0)
     return [cases[position] for position in rng.permutation(len(cases))]
 
 
-def _report(
-    cases: Sequence[Case], chosen: Sequence[Row], agents: Sequence[str], *, strategy: str, seed: int
-) -> ReplayReport:
+def _report(cases: Sequence[Case], chosen: Sequence[Row], *, strategy: str, seed: int) -> ReplayReport:
+    agents = sorted({agent_id for case in cases for agent_id in case.outcomes})
     rewards = np.array([row.reward for row in chosen])
     matrix = np.array([[case.outcomes[a].reward if a in case.outcomes else np.nan for a in agents] for case in cases])
     types = np.array([case.task.task_type for case in cases])
@@ -206,7 +219,7 @@ def _report(
         mean_reward=mean,
         random=float(np.nanmean(matrix, axis=1).mean()),
         **found,
-        regret={msgspec_name: found[name] - mean for name, msgspec_name in REGRETS.items()},
+        regret={key: found[name] - mean for name, key in REGRETS.items()},
         first_quarter=float(rewards[:quarter].mean()),
         last_quarter=last,
         best_agent=agents[best],
