@@ -74,8 +74,11 @@ class TypeBelief:
         self.expected, self.strength, self.tasks_overall = expected, strength, overall
         self.version = 0
         self._best: dict[bytes, Array] = {}
+        self._asked: Indices | None = None
         shape = (len(sums), len(grid.utility))
-        self._ratio, self._log_cumulative = np.empty(shape), np.empty(shape)
+        # Single precision halves the memory that a decision reads; it rounds a probability by less than the grid does.
+        self._ratio, self._log_cumulative = np.empty(shape, dtype=np.float32), np.zeros(shape)
+        self._total = np.zeros(len(grid.utility))
         self.mean, self.deviation, self.variance, self.penalty, self.weight, self.tasks = (
             np.empty(len(sums)) for _ in range(6)
         )
@@ -101,17 +104,21 @@ class TypeBelief:
         self._write_rows(positions, mean, total, deviation, penalty)
         self.version += 1
         self._best.clear()
+        if self._asked is not None:
+            # Whoever was decided among will be again: it is worked out here, where nobody waits for it.
+            self.best(self._asked)
 
     def best(self, members: Indices) -> Array:
         """For each of these agents the probability that its draw is the largest of them, summing to 1."""
         key = members.tobytes()
+        self._asked = members
         if key not in self._best:
-            everybody = len(members) == len(self.mean)
-            logs = self._log_cumulative if everybody else self._log_cumulative[members]
-            ratio = self._ratio if everybody else self._ratio[members]
-            best = ratio @ np.exp(logs.sum(axis=0))
-            if everybody:
-                best = best[members]
+            if len(members) == len(self.mean):
+                best = (self._ratio @ np.exp(self._total).astype(np.float32))[members]
+            else:
+                total = self._log_cumulative[members].sum(axis=0)
+                best = self._ratio[members] @ np.exp(total).astype(np.float32)
+            best = best.astype(np.float64)
             best = np.where(best < NEVER * best.sum(), 0.0, best)
             self._best[key] = best / best.sum()
         return self._best[key]
@@ -133,7 +140,9 @@ class TypeBelief:
         # Half of a cell's own mass: two draws from one cell are as likely to be in either order.
         cumulative = np.maximum(np.cumsum(density, axis=1) - density / 2.0, SMALLEST)
         self._ratio[positions] = density / cumulative
-        self._log_cumulative[positions] = np.log(cumulative)
+        logs = np.log(cumulative)
+        self._total += (logs - self._log_cumulative[positions]).sum(axis=0)
+        self._log_cumulative[positions] = logs
 
 
 class Beliefs:

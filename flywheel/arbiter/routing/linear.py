@@ -132,7 +132,7 @@ class LinearEvidence:
         self._prior = prior
         residual = float(self._squares.sum() - 2.0 * prior @ moment + prior @ precision @ prior)
         self._noise = (0.25 * 2.0 + max(residual, 0.0)) / (2.0 + float(self._weight.sum()))
-        covariance: Array = np.linalg.inv(self._precision + self.ridge * identity)
+        covariance: Array = np.asarray(np.linalg.inv(self._precision + self.ridge * identity), dtype=np.float64)
         self._covariance = covariance
         self._coefficients = np.einsum("aij,aj->ai", covariance, self._moment + self.ridge * prior)
         self._stale, self._since_fit = False, 0
