@@ -290,7 +290,7 @@ class RoutingSettings(Section):
     quality_per_second: float = Field(0.0, ge=0, description="quality, 0–1, that one second less is worth")
     max_usd_per_million_tokens: float | None = Field(None, ge=0, description="never an agent above this price")
     must_have: tuple[str, ...] = Field((), description="never an agent without these specializations")
-    half_life_days: float | None = Field(30.0, gt=0, description="age at which an outcome counts half; none: never")
+    half_life_days: float = Field(30.0, ge=0, description="age at which an outcome counts half; 0: it never ages")
     max_active: int = Field(10, gt=0, description="tasks that an agent works on at once")
     priors: dict[str, float] = Field({}, description="expected quality, 0–1, by agent id or model family")
 

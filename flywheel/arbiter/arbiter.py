@@ -103,7 +103,7 @@ class Arbiter:
         """Remember outcomes and learn from them, each task once, in one transaction; returns those that were new."""
         with self._engine.begin() as connection:
             new = record_new(connection, outcomes)
-            learn(connection, new, half_life_days=self._routing.half_life_days)
+            learn(connection, new, half_life_days=self._routing.half_life_days or None)
         return new
 
     def _route(self, tasks: Sequence[BenchmarkTask], active: Sequence[AgentProfile]) -> list[_Routed]:

@@ -216,14 +216,14 @@ class Beliefs:
 
     def _fit(self, now: float) -> None:
         """Expectations from all evidence, and from them every belief that was asked for before."""
-        self._all = self.evidence.of(now)
+        known = self.evidence.of(now)
         ids = list(self.evidence.agents)
         families = [self._families.get(agent_id, "") for agent_id in ids]
         self._expected, self._strength = expectations(
-            self._prior, ids, families, self._all[:, :, WEIGHT], self._all[:, :, QUALITY]
+            self._prior, ids, families, known[:, :, WEIGHT], known[:, :, QUALITY]
         )
-        self._fitted_tasks = float(self._all[:, :, TASKS].sum())
-        overall = self._all.sum(axis=1)
+        self._fitted_tasks = float(known[:, :, TASKS].sum())
+        overall = known.sum(axis=1)
         self._usd = _mean_by_agent(overall[:, COST], overall[:, COST_WEIGHT])
         self._latency_ms = _mean_by_agent(overall[:, LATENCY], overall[:, LATENCY_WEIGHT])
         self._overall = overall[:, TASKS].copy()

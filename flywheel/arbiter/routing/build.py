@@ -42,7 +42,7 @@ def router_from(engine: Engine, active: Sequence[AgentProfile], settings: Routin
     Raises:
         ConfigurationError: there is no agent.
     """
-    state = BanditState(engine, half_life_days=settings.half_life_days)
+    state = BanditState(engine, half_life_days=settings.half_life_days or None)
     beliefs = Beliefs(
         state.table(),
         families={profile.id: profile.model_family for profile in AgentRegistry(engine).list()},

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from flywheel.arbiter.routing.build import STRATEGY_NAMES
 from flywheel.arbiter.routing.replay import Case, Row, cases_of, choices, read_outcomes, replay
+from flywheel.cli.router import STRATEGIES
 from flywheel.errors import InputError
 from flywheel.settings import StrategyName
 from tests.arbiter.routing import matrices
@@ -124,6 +125,10 @@ def test_a_file_that_is_no_matrix_is_an_error_that_says_where(tmp_path: Path, te
     path.write_text(text)
     with pytest.raises(InputError, match=complaint):
         read_outcomes(path)
+
+
+def test_the_command_offers_every_strategy() -> None:
+    assert STRATEGIES == STRATEGY_NAMES
 
 
 def test_the_command_answers_in_json_and_draws_the_curve(flywheel: Invoke, tmp_path: Path) -> None:  # noqa: F811

@@ -135,11 +135,14 @@ def test_two_routers_on_one_database_learn_as_one(engine: Engine, database_url: 
     rng = np.random.default_rng(5)
     for number in range(60):
         own = routers[number % 2]
-        router = router_from(own, active, RoutingSettings(half_life_days=None))
+        router = router_from(own, active, RoutingSettings(half_life_days=0))
         chosen = router.decide(RoutedTask(task_type="paint"), rng).selected
         teach(own, [outcome(chosen, "paint", float(rng.random() < {"painter": 0.9, "poet": 0.2}[chosen]), number)])
     task = RoutedTask(task_type="paint")
-    decisions = [router_from(own, active, RoutingSettings()).decide(task, np.random.default_rng(0)) for own in routers]
+    decisions = [
+        router_from(own, active, RoutingSettings(half_life_days=0)).decide(task, np.random.default_rng(0))
+        for own in routers
+    ]
     assert len({tuple((s.profile.id, s.propensity) for s in choice.scored) for choice in decisions}) == 1
     assert {choice.selected for choice in decisions} == {"painter"}
     assert sum(known.tasks for known in BanditState(engine).evidence().values()) == 60
