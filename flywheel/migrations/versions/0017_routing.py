@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0017_routing"
-down_revision = "0014_tenant_salts"
+down_revision = "0016_joining"
 
 INSTANT = sa.DateTime(timezone=True)
 AGED = (
