@@ -1,4 +1,4 @@
-"""``flywheel pool erase``: remove a tenant from the pool."""
+"""``flywheel pool erase``: remove a tenant, or single tasks of it, from the pool."""
 
 import sys
 from collections.abc import Callable
@@ -15,12 +15,19 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--tenant", required=True, metavar="NAME", help="The tenant, as its logs name it.")
+@click.option(
+    "--task", "tasks", multiple=True, metavar="ID", help="Only this task of it, as its logs name it. May be repeated."
+)
 @click.option("--dry-run", is_flag=True, help="Only count what would be removed, everywhere.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
-def erase(load: "Callable[[], Settings]", *, tenant: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+def erase(
+    load: "Callable[[], Settings]", *, tenant: str, tasks: tuple[str, ...], dry_run: bool, yes: bool, as_json: bool
+) -> None:
     """Remove a tenant from segments, quarantine, the lake with its old versions, every tier, and batches.
+
+    With --task only these tasks of it: what a person asks for whose tasks your own system knows.
 
     Names the batches and models that its points had touched. Cannot be undone. An erasure that was cut off is finished
     by the same command.
@@ -29,6 +36,7 @@ def erase(load: "Callable[[], Settings]", *, tenant: str, dry_run: bool, yes: bo
     Examples:
       flywheel pool erase --tenant acme --dry-run
       flywheel pool erase --tenant acme
+      flywheel pool erase --tenant acme --task order-1841 --task order-2077
     """
     from datetime import UTC, datetime
 
@@ -41,14 +49,14 @@ def erase(load: "Callable[[], Settings]", *, tenant: str, dry_run: bool, yes: bo
     with pool_of(settings) as opened:
         now = datetime.now(UTC)
         if dry_run or not yes:
-            found = find_tenant(opened, tenant, now=now)
+            found = find_tenant(opened, tenant, now=now, tasks=tasks or None)
         if dry_run:
             show(found, as_json=as_json)
             return
         if not yes:
             ask(tenant, found)
         models_of = models_by_batch(lambda: registry(settings), opened.engine)
-        report = erase_tenant(opened, tenant, now=now, models_of=models_of)
+        report = erase_tenant(opened, tenant, now=now, tasks=tasks or None, models_of=models_of)
     show(report, as_json=as_json)
 
 
@@ -57,8 +65,9 @@ def ask(tenant: str, found: "ErasureReport") -> None:
     if not is_terminal():
         raise click.UsageError("there is no terminal to ask at; add --yes, or --dry-run to see what would be removed")
     print_mapping(found.removed)
+    whose = f"tenant {tenant}" if found.tasks is None else f"{found.tasks:,} task(s) of tenant {tenant}"
     click.confirm(
-        f"Remove all of this of tenant {tenant}, and every earlier version of the lake's tables? It cannot be undone",
+        f"Remove all of this of {whose}, and every earlier version of the lake's tables? It cannot be undone",
         abort=True,
         err=True,
     )

@@ -43,9 +43,9 @@ def budget(load: "Callable[[], Settings]", *, tenant: str | None, as_json: bool)
     from flywheel.pool.privacy_budget import list_budgets
 
     with pool_of(load()) as opened:
-        only = None if tenant is None else salts_of(opened.settings).hashes(tenant)[0]
-        found = list_budgets(opened, now=datetime.now(UTC), tenant_hash=only)
-        asked = {"tenant": only} if only else {}
+        hashes = () if tenant is None else salts_of(opened.settings).hashes(tenant)
+        found = list_budgets(opened, now=datetime.now(UTC), hashes=hashes)
+        asked = {"tenant": hashes[0]} if hashes else {}
         record(opened, "privacy.budget", principal=getpass.getuser(), asked=asked, rows=len(found))
     if as_json:
         print_json(found)

@@ -1,13 +1,14 @@
-"""Erasure of a tenant: from segments, quarantine, the lake with its old versions, every tier, and batches.
+"""Erasure of a tenant, or of tasks of it: from segments, quarantine, the lake and its old versions, tiers, and batches.
 
 In the order in which data flows, so that nothing can flow back: first the raw lines and the ledger, then the points of
 each day, then batches and what they spent of privacy budgets, then all earlier versions of the lake's tables. Each step
 takes the locks of those who write what it cleans, and can be repeated: a run that was killed is finished by the next
 one. The row in ``erasures`` is there before the first step, with the tenant's keyed hash and never its name; days and
-batches are entered into it before they can no longer be found.
+batches are entered into it before they can no longer be found. Of single tasks so are the points' ids, until it is
+finished: nothing else tells their copies once the validated points are gone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import date, datetime
 from typing import Any
 
@@ -24,7 +25,8 @@ from flywheel.pool.privacy_budget import count_spending, forget_spending
 from flywheel.pool.schemas import LAKE_TABLES
 from flywheel.pool.tenant_batches import erase_from_batch
 from flywheel.pool.tenant_lines import count_lines, erase_lines
-from flywheel.pool.tenant_points import Tenant, copies_of, count_points, erase_points
+from flywheel.pool.tenant_points import copies_of, count_points, erase_points
+from flywheel.pool.tenants import Tenant
 
 
 class TouchedModel(Struct, frozen=True, kw_only=True):
@@ -56,6 +58,8 @@ class ErasureReport(Struct, frozen=True, kw_only=True):
         registry: why it could not be asked.
         open_segments: that collectors still write. They are left alone: ``open_lines`` of it are in them.
         other_salt: points that were anonymized with a salt that is forgotten, or that this process does not have.
+        tasks: how many tasks of it were asked for; None: all of it.
+        ids: of the points of these tasks, while it is under way.
     """
 
     requested_at: datetime | None = None
@@ -69,6 +73,8 @@ class ErasureReport(Struct, frozen=True, kw_only=True):
     open_segments: int = 0
     open_lines: int = 0
     other_salt: int = 0
+    tasks: int | None = None
+    ids: tuple[str, ...] = ()
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -78,18 +84,25 @@ class Found(Struct, frozen=True, kw_only=True):
     ids: frozenset[str]
 
 
-def find_tenant(pool: BenchmarkPool, tenant_id: str, *, now: datetime) -> ErasureReport:
+def find_tenant(
+    pool: BenchmarkPool, tenant_id: str, *, now: datetime, tasks: Collection[str] | None = None
+) -> ErasureReport:
     """What ``erase_tenant`` would remove; changes nothing.
 
     Raises:
         PoolError: the lake, a segment or the tenant salt cannot be used.
         DatabaseError: PostgreSQL cannot be used.
     """
-    return found_of(pool, tenant_of(pool, tenant_id), now=now).report
+    return found_of(pool, tenant_of(pool, tenant_id, tasks), now=now).report
 
 
 def erase_tenant(
-    pool: BenchmarkPool, tenant_id: str, *, now: datetime, models_of: ModelsOf | None = None
+    pool: BenchmarkPool,
+    tenant_id: str,
+    *,
+    now: datetime,
+    tasks: Collection[str] | None = None,
+    models_of: ModelsOf | None = None,
 ) -> ErasureReport:
     """Remove a tenant from the whole pool, and name the batches and models that its points had touched.
 
@@ -99,6 +112,7 @@ def erase_tenant(
         pool: what is cleaned.
         tenant_id: the tenant's name, as logs have it.
         now: when.
+        tasks: ids of the tasks that go, as logs have them; None: all of the tenant goes.
         models_of: asks the model registry; without it the report says that nobody did.
 
     Raises:
@@ -106,35 +120,46 @@ def erase_tenant(
         DatabaseError: PostgreSQL cannot be used. Run it again: it goes on.
     """
     with pool.exclusive("erasure"):  # also keeps a rotation of the salt from beginning or ending meanwhile
-        tenant = tenant_of(pool, tenant_id)
+        tenant = tenant_of(pool, tenant_id, tasks)
         index_segments(pool, now=now)
         found = found_of(pool, tenant, now=now)
         last = last_erasure(pool, tenant)
         if last and last[1].finished_at and not any(found.report.removed.values()):
             return repeated(pool, last, found.report, models_of=models_of)
-        erasure_id, report = begin(pool, tenant, found.report, last, now=now)
+        erasure_id, report = begin(pool, tenant, found, last, now=now)
+        ids = found.ids.union(report.ids)
         for step in (erase_raw, erase_days, erase_batches, erase_spending, forget_versions):
-            report = step(pool, tenant, report, found.ids, now)
+            report = step(pool, tenant, report, ids, now)
             save(pool, erasure_id, report)
-        report = replace(named(report, models_of), finished_at=now)
+        report = replace(named(report, models_of), finished_at=now, ids=())
         save(pool, erasure_id, report)
         return report
 
 
-def tenant_of(pool: BenchmarkPool, tenant_id: str) -> Tenant:
-    """The tenant with its hashes.
+def tenant_of(pool: BenchmarkPool, tenant_id: str, tasks: Collection[str] | None = None) -> Tenant:
+    """The tenant with its hashes, or these tasks of it.
 
     Raises:
-        PoolError: no tenant is named so, or a salt cannot be used.
+        PoolError: no tenant or task is named so, or a salt cannot be used.
     """
     if not tenant_id.strip():
         raise PoolError("a tenant without a name cannot be erased; give it as its logs do")
-    return Tenant(id=tenant_id, hashes=salts_of(pool.settings).hashes(tenant_id))
+    if tasks is not None and not all(task.strip() for task in tasks):
+        raise PoolError("a task without an id cannot be erased; give it as its logs do")
+    hashes = salts_of(pool.settings).hashes(tenant_id)
+    return Tenant(id=tenant_id, hashes=hashes, tasks=None if tasks is None else frozenset(tasks))
+
+
+def ledger_keys(pool: BenchmarkPool, tenant: Tenant) -> tuple[str, ...]:
+    """Keyed hashes that the ledger knows an erasure by: of the tenant, or of its name and the tasks' ids together."""
+    if tenant.tasks is None:
+        return tenant.hashes
+    return salts_of(pool.settings).hashes("\0".join([tenant.id, *sorted(tenant.tasks)]))
 
 
 def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
     """What there is of a tenant now."""
-    lines = count_lines(pool, tenant.id, now=now)
+    lines = count_lines(pool, tenant, now=now)
     points = count_points(pool, tenant)
     report = ErasureReport(
         removed={
@@ -143,13 +168,14 @@ def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
             "task_outcomes": lines.outcomes,
             "quarantine": lines.quarantined,
             **points.rows,
-            "privacy_spending": count_spending(pool, tenant.hashes),
+            "privacy_spending": count_spending(pool, tenant.whole),
         },
         days=tuple(sorted(lines.days | points.days)),
         batches=tuple(sorted(points.batches)),
         open_segments=lines.open_segments,
         open_lines=lines.open_lines,
         other_salt=points.other_salt,
+        tasks=None if tenant.tasks is None else len(tenant.tasks),
     )
     return Found(report=report, ids=points.ids)
 
@@ -162,13 +188,14 @@ def last_erasure(pool: BenchmarkPool, tenant: Tenant) -> Stored | None:
     with pool.transaction() as connection:
         row = connection.execute(
             "SELECT id, report FROM erasures WHERE tenant_hash = ANY(%s) ORDER BY id DESC LIMIT 1",
-            (list(tenant.hashes),),
+            (list(ledger_keys(pool, tenant)),),
         ).fetchone()
     return (row[0], msgspec.convert(row[1], ErasureReport)) if row else None
 
 
-def begin(pool: BenchmarkPool, tenant: Tenant, found: ErasureReport, last: Stored | None, *, now: datetime) -> Stored:
+def begin(pool: BenchmarkPool, tenant: Tenant, there: Found, last: Stored | None, *, now: datetime) -> Stored:
     """Enter an erasure before anything is removed, or go on with the one that was not finished."""
+    found = replace(there.report, ids=() if tenant.tasks is None else tuple(sorted(there.ids)))
     if last and not last[1].finished_at:
         erasure_id, before = last
         report = replace(
@@ -177,6 +204,7 @@ def begin(pool: BenchmarkPool, tenant: Tenant, found: ErasureReport, last: Store
             removed={where: max(count, before.removed.get(where, 0)) for where, count in found.removed.items()},
             days=tuple(sorted({*before.days, *found.days})),
             batches=tuple(sorted({*before.batches, *found.batches})),
+            ids=tuple(sorted({*before.ids, *found.ids})),
         )
         save(pool, erasure_id, report)
         return erasure_id, report
@@ -184,7 +212,7 @@ def begin(pool: BenchmarkPool, tenant: Tenant, found: ErasureReport, last: Store
     with pool.transaction() as connection:
         row = connection.execute(
             "INSERT INTO erasures (tenant_hash, requested_at, report) VALUES (%s, %s, %s) RETURNING id",
-            (tenant.hashes[0], now, as_json(report)),
+            (ledger_keys(pool, tenant)[0], now, as_json(report)),
         ).fetchone()
     assert row is not None
     return row[0], report
@@ -213,7 +241,7 @@ def erase_raw(
 ) -> ErasureReport:
     """The first step: lines in segments, ledger and quarantine."""
     del ids
-    days = erase_lines(pool, tenant.id, now=now)
+    days = erase_lines(pool, tenant, now=now)
     return replace(report, days=tuple(sorted({*report.days, *days})))
 
 
@@ -223,7 +251,7 @@ def erase_days(
     """The second: points of each day, in tables, tiers and statistics."""
     del ids, now
     for day in report.days:
-        erase_points(pool, tenant, day)
+        erase_points(pool, tenant, day, ids=report.ids)
     return report
 
 
@@ -243,7 +271,7 @@ def erase_spending(
     """The fourth: what exports spent of its privacy budget, also one that was under way until now."""
     del ids, now
     with pool.exclusive("batches") as connection:
-        forget_spending(connection, tenant.hashes)
+        forget_spending(connection, tenant.whole)
     return report
 
 

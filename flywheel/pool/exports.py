@@ -40,7 +40,7 @@ from flywheel.pool.rows import Row
 from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Offer
 from flywheel.pool.splits import check_leakage, held_out_before, published_splits, trained_before
-from flywheel.pool.tenant_salts import present_hashes
+from flywheel.pool.tenant_salts import HASHING, hashing, present_hashes
 from flywheel.settings import Phase
 
 
@@ -98,6 +98,7 @@ def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str
     """
     check_id(export_id)
     with pool.exclusive("batches") as connection:
+        keep_hashes(pool, connection)
         criteria = with_present_hashes(connection, criteria)
         stored = stored_batch(connection, export_id)
         if stored is not None:
@@ -117,6 +118,19 @@ def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str
             copied.result()
         check_leakage(connection, pool.settings, batch.id)
     return MadeExport(batch=batch, rows=rows)
+
+
+def keep_hashes(pool: BenchmarkPool, connection: Connection[Any]) -> None:
+    """Let no rotation of the tenant salt begin or end until the transaction ends: marks and spending are by hashes.
+
+    Raises:
+        PoolError: policies name tenants, and the salts of this process are not those of the pool's points, so that it
+            could not tell whose points are to get noise.
+    """
+    if pool.settings.anonymization.policies.tenants:
+        hashing(pool, connection)
+    else:
+        pool.share(connection, HASHING)
 
 
 def with_present_hashes(connection: Connection[Any], criteria: ExportCriteria) -> ExportCriteria:

@@ -113,7 +113,7 @@ def join(raw_lines: Iterable[RawLine]) -> Joined:
 
 def read_lines(raw_lines: Iterable[RawLine]) -> tuple[list[Line], list[Unreadable], int]:
     """Readable lines and unreadable ones, each content once, and how many copies were left out."""
-    readable: dict[bytes, Line] = {}
+    readable: list[Line] = []
     unreadable: dict[bytes, Unreadable] = {}
     count = 0
     for raw in raw_lines:
@@ -122,9 +122,19 @@ def read_lines(raw_lines: Iterable[RawLine]) -> tuple[list[Line], list[Unreadabl
         if isinstance(opened, Unreadable):
             unreadable.setdefault(raw.payload, opened)
         else:
-            content = encode(opened)
-            readable.setdefault(content, Line(raw=raw, log=opened, content=content))
-    return list(readable.values()), list(unreadable.values()), count - len(readable) - len(unreadable)
+            readable.append(Line(raw=raw, log=opened, content=encode(opened)))
+    readable = distinct(readable)
+    return readable, list(unreadable.values()), count - len(readable) - len(unreadable)
+
+
+def distinct(lines: list[Line]) -> list[Line]:
+    """The first line of each content. Logs of different kinds never have the same: most tasks need no comparison."""
+    if len({type(line.log) for line in lines}) == len(lines):
+        return lines
+    first: dict[bytes, Line] = {}
+    for line in lines:
+        first.setdefault(line.content, line)
+    return list(first.values())
 
 
 def by_kind(lines: Iterable[Line]) -> dict[type[Struct], list[Line]]:

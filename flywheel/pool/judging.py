@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from flywheel.errors import PoolError
 from flywheel.pool.digests import Digest
-from flywheel.pool.files import LakeFile, batch_of, lake_file
+from flywheel.pool.files import LakeFile, batches_of, lake_file
 from flywheel.pool.gates import WAIVABLE_GATES, Finding, Severity, Surroundings, judge
 from flywheel.pool.history import History
 from flywheel.pool.joining import Joined, Rejection, Triple, join, point_of
@@ -119,11 +119,10 @@ def judge_part(job: PartJob) -> JudgedPart:
     ]
     rows.sort(key=itemgetter("task_type", "timestamp", "id"))
     account_for(rejections, ledger)
-    batch = batch_of(rows, schema=arrow_schema(POINT_COLUMNS))
     digest = Digest()
-    digest.add_batch(batch)
+    batches = digest.passing(batches_of(rows, schema=arrow_schema(POINT_COLUMNS)))
     return JudgedPart(
-        file=lake_file([batch], key=PARTITION) if rows else None,
+        file=lake_file(batches, key=PARTITION) if rows else None,
         digest=digest,
         rejected=tuple(rejected(rejection, day=job.judge.day) for rejection in rejections),
         ledger=ledger,

@@ -143,13 +143,14 @@ def spent_between(connection: Connection[Any], since: datetime, until: datetime)
     return {tenant: Spent(epsilon=epsilon, delta=delta) for tenant, epsilon, delta in rows}
 
 
-def list_budgets(pool: BenchmarkPool, *, now: datetime, tenant_hash: str | None = None) -> tuple[Budget, ...]:
+def list_budgets(pool: BenchmarkPool, *, now: datetime, hashes: Sequence[str] = ()) -> tuple[Budget, ...]:
     """Every period in which a tenant spent something, the latest first, and the present one of every tenant that did.
 
     Args:
         pool: whose ledger is read.
         now: decides which period is the present one.
-        tenant_hash: only this tenant, whose present period is listed also where it never spent anything.
+        hashes: every valid hash of the only tenant that is listed, the one to list it by first; its present period is
+            listed also where it never spent anything. Without any, all tenants.
 
     Raises:
         DatabaseError: PostgreSQL cannot be used.
@@ -158,16 +159,17 @@ def list_budgets(pool: BenchmarkPool, *, now: datetime, tenant_hash: str | None 
     with pool.transaction() as connection:
         rows = connection.execute(
             f"SELECT {PRESENT}, spent_at, epsilon, delta FROM {SPENDING}"  # noqa: S608
-            f" WHERE %(only)s::text IS NULL OR {PRESENT} = %(only)s",
-            {"only": tenant_hash},
+            f" WHERE %(all)s OR {PRESENT} = ANY(%(hashes)s)",
+            {"all": not hashes, "hashes": list(hashes)},
         ).fetchall()
+    only = dict.fromkeys(hashes, hashes[0] if hashes else "")  # a rotation that begins has not paired its hashes yet
     entries: dict[str, dict[datetime, list[Spent]]] = {}
     present, _ = period_of(now, period_days=limits.period_days)
-    for tenant in {tenant for tenant, *_ in rows} | ({tenant_hash} if tenant_hash else set()):
+    for tenant in {only.get(tenant, tenant) for tenant, *_ in rows} | set(only.values()):
         entries[tenant] = {present: []}
     for tenant, spent_at, epsilon, delta in rows:
         since, _ = period_of(spent_at, period_days=limits.period_days)
-        entries[tenant].setdefault(since, []).append(Spent(epsilon=epsilon, delta=delta))
+        entries[only.get(tenant, tenant)].setdefault(since, []).append(Spent(epsilon=epsilon, delta=delta))
     return tuple(
         budget_of(tenant, since, periods, limits)
         for tenant, periods in sorted(entries.items())

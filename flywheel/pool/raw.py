@@ -85,26 +85,25 @@ def plan_day(pool: BenchmarkPool, day: date, *, tasks_a_part: int = TASKS_A_PART
         assert row is not None
         segments = day_segments(connection, day)
         size = sum(segment.bytes for segment in segments)
-        owners = owners_by_part(
-            connection, day, parts=min(MAX_PARTS, 1 + max(row[1] // tasks_a_part, size // BYTES_A_PART))
-        )
-        keys, parts = sorted_keys(owners)
+        parts = min(MAX_PARTS, 1 + max(row[1] // tasks_a_part, size // BYTES_A_PART))
+        owners = owners_by_part(connection, day, tasks=row[1], parts=parts)
+        keys, parts_of_keys = sorted_keys(owners)
         return DayPlan(
             revision=row[0] or 0,
             segments=segments,
             keys=keys,
-            parts=parts,
+            parts=parts_of_keys,
             owners=tuple(encode_owners(some) for some in owners),
         )
 
 
-def owners_by_part(connection: Connection[Any], day: date, *, parts: int) -> list[list[Owner]]:
-    """The day's tasks in slices of about the same size, by when they began."""
+def owners_by_part(connection: Connection[Any], day: date, *, tasks: int, parts: int) -> list[list[Owner]]:
+    """The day's ``tasks`` in slices of about the same size, by when they began."""
     owners: list[list[Owner]] = [[] for _ in range(parts)]
     tenants: dict[bytes | None, bytes | None] = {}  # a day has few: one copy of each key is enough
     with connection.cursor(name="owners", binary=True) as cursor:
         cursor.itersize = TASKS_A_PART
-        cursor.execute(OWNERS, {"day": day, "parts": parts})
+        cursor.execute(OWNERS, {"day": day, "tasks": tasks, "parts": parts})
         for part, task_key, tenant_key, owner_key in cursor:
             tenant = tenants.setdefault(tenant_key, tenant_key) or b""
             owners[part].append(Owner(task_key, tenant, tenants.setdefault(owner_key, owner_key)))
@@ -191,10 +190,13 @@ def count_segment(job: SegmentJob) -> RawCount:
     return count
 
 
+# Windows, no join: of a day that came since the table was last analyzed the planner expects a row or two, and joins by
+# comparing every task with every other one.
 OWNERS = """
-WITH slices AS (
-    SELECT task_key, (ntile(%(parts)s) OVER (ORDER BY min(first_at), task_key) - 1)::integer AS part
-    FROM tasks WHERE day = %(day)s GROUP BY task_key
-)
-SELECT part, task_key, tenant_key, owner_key FROM tasks JOIN slices USING (task_key) WHERE day = %(day)s
+WITH began AS (
+    SELECT task_key, tenant_key, owner_key, min(first_at) OVER (PARTITION BY task_key) AS first_at
+    FROM tasks WHERE day = %(day)s
+),
+placed AS (SELECT *, dense_rank() OVER (ORDER BY first_at, task_key) - 1 AS place FROM began)
+SELECT (place * %(parts)s / %(tasks)s)::integer, task_key, tenant_key, owner_key FROM placed
 """

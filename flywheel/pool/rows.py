@@ -24,7 +24,7 @@ ADDED_NUMBERS = frozenset({"tool_calls"})
 
 
 def row_of(point: DataPoint, *, day: date) -> Row:
-    """The point as a row of ``POINT_COLUMNS``. ``day`` is its partition."""
+    """The point as a row of ``POINT_COLUMNS``, its payload in UTF-8. ``day`` is its partition."""
     return {
         "id": point.id,
         "day": day,
@@ -44,7 +44,7 @@ def row_of(point: DataPoint, *, day: date) -> Row:
         "rl_ready": point.rl_ready,
         "warnings": list(point.provenance.warnings),
         "waived": list(point.provenance.waived),
-        "payload": encode(point).decode(),
+        "payload": encode(point),
     }
 
 

@@ -137,8 +137,10 @@ def pick(
     mix: Mapping[str, float] | None = None,
 ) -> tuple[Offer, ...]:
     """The stratified choice. Failures have their natural share, but take no place that the least number needs."""
-    good = [offer for offer in candidates if rule.counts(offer)]
-    failed = [offer for offer in candidates if not rule.counts(offer)]
+    good: list[Offer] = []
+    failed: list[Offer] = []
+    for offer in candidates:
+        (good if rule.counts(offer) else failed).append(offer)
     size = min(most, len(candidates))
     seats = apportioned({"good": len(good), "failed": len(failed)}, seats=size).get("good", 0)
     seats = max(seats, min(least, len(good), size))

@@ -15,7 +15,8 @@ from flywheel.pool.batch_copies import copied_rows, digest_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, arrow_schema
 from flywheel.pool.schemas import BATCH_COLUMNS, BATCHES
-from flywheel.pool.tenant_points import Tenant, copied_from, erase_rows
+from flywheel.pool.tenant_points import copied_from, erase_rows
+from flywheel.pool.tenants import Tenant
 from flywheel.records import decode_point
 
 HASH = re.compile(rb"[0-9a-f]{64}")

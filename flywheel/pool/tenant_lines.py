@@ -2,7 +2,8 @@
 
 A line is the tenant's where it names it. A line without a tenant is the tenant's where it belongs to a task that the
 tenant's logs name, unless it is joined under another tenant; so also a line of which nobody can say whose it is. A line
-without a readable task or time is the tenant's where one of its strings is the tenant's id.
+without a readable task or time is the tenant's where one of its strings is the tenant's id. Of single tasks of a tenant
+the same holds with the task's id in the place of the tenant's where nothing else tells, and no other tenant is named.
 
 Segments are rewritten first and the ledger is corrected second, in one transaction: it is counted from the files as
 they then are, so a run that was killed between the two is finished by the next one.
@@ -32,13 +33,17 @@ from flywheel.pool.headers import decode_header, key_of, read_header
 from flywheel.pool.indexing import index_lines
 from flywheel.pool.intake import mark_changed, unknown_segments
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.tenants import Tenant
 
 TASKS = """
 SELECT DISTINCT theirs.task_key FROM tasks AS theirs
 LEFT JOIN tasks AS nobodys ON nobodys.task_key = theirs.task_key AND nobodys.tenant_key = ''
 WHERE theirs.tenant_key = %(key)s AND (nobodys.owner_key IS NULL OR nobodys.owner_key IN ('', %(key)s))
 """
-THEIRS = sql.SQL("(tenant_key = %(key)s OR tenant_key = '' AND task_key = ANY(%(tasks)s))")
+THEIRS = sql.SQL(
+    "((tenant_key = %(key)s OR tenant_key = '' AND task_key = ANY(%(tasks)s))"
+    " AND (%(only)s::bytea[] IS NULL OR task_key = ANY(%(only)s)))"
+)
 COUNT_TASKS = sql.SQL("SELECT count(*) FROM tasks WHERE {}").format(THEIRS)
 TASK_DAYS = sql.SQL("SELECT DISTINCT day FROM tasks WHERE day IS NOT NULL AND {}").format(THEIRS)
 DELETE_TASKS = sql.SQL("DELETE FROM tasks WHERE {}").format(THEIRS)
@@ -46,24 +51,37 @@ SEGMENTS = sql.SQL(
     "SELECT id, name, written_at, written_day, lines, stray_lines FROM segments"
     " WHERE stray_lines > 0 OR torn > 0 OR id IN (SELECT unnest(segments) FROM tasks WHERE {}) ORDER BY id"
 ).format(THEIRS)
-UNOWNED_QUARANTINE = "SELECT id, day, line, task_id IS NULL FROM quarantine WHERE coalesce(owner_key, '') = ''"
+OWNED_QUARANTINE = "SELECT id, day FROM quarantine WHERE owner_key = %s"
+QUARANTINE_TO_READ = "SELECT id, day, line, task_id IS NULL FROM quarantine WHERE coalesce(owner_key, '') = ANY(%s)"
 
 
 class TenantLines(Struct, frozen=True):
-    """What tells a tenant's lines. ``tasks`` are the keys of tasks whose lines without a tenant are its."""
+    """What tells the lines of a tenant, or of the tasks of it that are ``wanted``.
 
-    tenant_id: str
+    Attributes:
+        wanted: whose lines.
+        tasks: keys of tasks whose lines without a tenant are the tenant's.
+        only: keys of the wanted tasks; None where all of the tenant is.
+    """
+
+    wanted: Tenant
     tasks: frozenset[bytes]
+    only: frozenset[bytes] | None
 
     @property
     def key(self) -> bytes:
         """The tenant's key in the ledger."""
-        return key_of(self.tenant_id)
+        return key_of(self.wanted.id)
+
+    @property
+    def telling(self) -> Iterable[str]:
+        """Names of which one in a line that nothing else is told by makes it one of these."""
+        return (self.wanted.id,) if self.wanted.tasks is None else self.wanted.tasks
 
     @property
     def parameters(self) -> dict[str, Any]:
         """For ``THEIRS``."""
-        return {"key": self.key, "tasks": list(self.tasks)}
+        return {"key": self.key, "tasks": list(self.tasks), "only": None if self.only is None else list(self.only)}
 
     def hold(self, line: bytes, *, stray: bool) -> bool:
         """Whether a line is among them. ``stray`` lines have no readable task or time."""
@@ -72,10 +90,28 @@ class TenantLines(Struct, frozen=True):
         except (msgspec.DecodeError, UnicodeDecodeError):
             header = None
         if header is not None and header.tenant_id is not None:
-            return header.tenant_id == self.tenant_id
+            return header.tenant_id == self.wanted.id and (self.only is None or header.task_key in self.only)
         if header is not None and header.task_key in self.tasks:
-            return True
-        return stray and mentions(line, self.tenant_id)
+            return self.only is None or header.task_key in self.only
+        return stray and any(mentions(line, name) for name in self.telling) and not self._names_another(line)
+
+    def _names_another(self, line: bytes) -> bool:
+        """Whether a line that has a task's id somewhere says that it is another tenant's."""
+        if self.only is None:
+            return False
+        try:
+            return decode_claim(line).tenant_id not in (None, self.wanted.id)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+
+
+class Claim(Struct, rename="camel"):
+    """Whose a line says it is, where nothing else of it can be read."""
+
+    tenant_id: str | None = None
+
+
+decode_claim = msgspec.json.Decoder(Claim).decode
 
 
 class LedgerSegment(Struct, frozen=True):
@@ -97,19 +133,20 @@ class Searched(Struct, frozen=True, kw_only=True):
     damaged: bool
 
 
-def tenant_lines(connection: Connection[Any], tenant_id: str) -> TenantLines:
+def tenant_lines(connection: Connection[Any], wanted: Tenant) -> TenantLines:
     """What tells this tenant's lines, by the ledger as it is."""
-    rows = connection.execute(TASKS, {"key": key_of(tenant_id)})
-    return TenantLines(tenant_id, frozenset(task_key for (task_key,) in rows))
+    rows = connection.execute(TASKS, {"key": key_of(wanted.id)})
+    only = None if wanted.tasks is None else frozenset(map(key_of, wanted.tasks))
+    return TenantLines(wanted, frozenset(task_key for (task_key,) in rows), only)
 
 
-def mentions(line: bytes, tenant_id: str) -> bool:
-    """Whether one of the line's JSON strings is the tenant's id. Of broken JSON the bytes are searched for it."""
-    spelled = {msgspec.json.encode(tenant_id), ascii_json(tenant_id)}
+def mentions(line: bytes, name: str) -> bool:
+    """Whether one of the line's JSON strings is the name. Of broken JSON the bytes are searched for it."""
+    spelled = {msgspec.json.encode(name), ascii_json(name)}
     if any(spelling in line for spelling in spelled):
         return True
     try:
-        return tenant_id in strings(msgspec.json.decode(line))
+        return name in strings(msgspec.json.decode(line))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 
@@ -153,7 +190,7 @@ def search(path: Path, lines: TenantLines, *, written_at: datetime) -> Searched:
             removed += 1
         else:
             kept.append(frame.payload)
-    damaged = bool(damages) and (bool(removed) or any(damage_mentions(path, damages, lines.tenant_id)))
+    damaged = bool(damages) and (bool(removed) or any(damage_mentions(path, damages, lines.telling)))
     return Searched(kept=kept, removed=removed, damaged=damaged)
 
 
@@ -165,11 +202,12 @@ def frames_of(path: Path) -> Iterator[Frame | Damage]:
         yield Damage(offset=0, size=path.stat().st_size, kind="corrupt")
 
 
-def damage_mentions(path: Path, damages: Iterable[Damage], tenant_id: str) -> Iterator[bool]:
-    """Of each damage whether it holds the tenant's id."""
+def damage_mentions(path: Path, damages: Iterable[Damage], names: Iterable[str]) -> Iterator[bool]:
+    """Of each damage whether it holds one of these names."""
     content = segment_bytes(path)
     for damage in damages:
-        yield mentions(bytes(content[damage.offset : damage.offset + damage.size]), tenant_id)
+        damaged = bytes(content[damage.offset : damage.offset + damage.size])
+        yield any(mentions(damaged, name) for name in names)
 
 
 def ledger_segments(connection: Connection[Any], lines: TenantLines) -> Iterator[LedgerSegment]:
@@ -202,7 +240,7 @@ class LineCounts(Struct, frozen=True, kw_only=True):
     days: frozenset[date]
 
 
-def count_lines(pool: BenchmarkPool, tenant_id: str, *, now: datetime) -> LineCounts:
+def count_lines(pool: BenchmarkPool, wanted: Tenant, *, now: datetime) -> LineCounts:
     """Count a tenant's lines everywhere; changes nothing.
 
     Raises:
@@ -210,7 +248,7 @@ def count_lines(pool: BenchmarkPool, tenant_id: str, *, now: datetime) -> LineCo
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
-        lines = tenant_lines(connection, tenant_id)
+        lines = tenant_lines(connection, wanted)
         days, in_segments = set(ledger_days(connection, lines)), 0
         for segment in ledger_segments(connection, lines):
             found = search(path_of(pool, segment), lines, written_at=segment.written_at)
@@ -246,7 +284,7 @@ def open_lines(pool: BenchmarkPool, lines: TenantLines, *, now: datetime) -> lis
     return counts
 
 
-def erase_lines(pool: BenchmarkPool, tenant_id: str, *, now: datetime) -> frozenset[date]:
+def erase_lines(pool: BenchmarkPool, wanted: Tenant, *, now: datetime) -> frozenset[date]:
     """Remove a tenant's lines from segments, ledger and quarantine; the days they were of become stale.
 
     Nobody indexes a segment or validates one of these days meanwhile. Returns the days.
@@ -256,7 +294,7 @@ def erase_lines(pool: BenchmarkPool, tenant_id: str, *, now: datetime) -> frozen
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.exclusive("intake") as connection:
-        lines = tenant_lines(connection, tenant_id)
+        lines = tenant_lines(connection, wanted)
         days = {*ledger_days(connection, lines), *(day for _, day in quarantined_lines(connection, lines))}
         found = []
         for segment in ledger_segments(connection, lines):
@@ -304,17 +342,19 @@ def forget_lines(connection: Connection[Any], lines: TenantLines) -> None:
 
 
 def quarantined_lines(connection: Connection[Any], lines: TenantLines) -> list[tuple[str, date]]:
-    """Id and day of the tenant's quarantined lines: by their owner, and by their content where they have none."""
-    owned = connection.execute("SELECT id, day FROM quarantine WHERE owner_key = %s", (lines.key,)).fetchall()
-    with connection.cursor(name="unowned_quarantine") as cursor:
-        cursor.execute(UNOWNED_QUARANTINE)
-        unowned = [(line_id, day) for line_id, day, line, stray in cursor if lines.hold(bytes(line), stray=stray)]
-    return [*owned, *unowned]
+    """Id and day of the tenant's quarantined lines: by their owner, and by their content where that does not tell."""
+    whole = lines.only is None
+    owned = connection.execute(OWNED_QUARANTINE, (lines.key,)).fetchall() if whole else []
+    with connection.cursor(name="quarantine_to_read") as cursor:
+        cursor.execute(QUARANTINE_TO_READ, ([b""] if whole else [b"", lines.key],))
+        read = [(line_id, day) for line_id, day, line, stray in cursor if lines.hold(bytes(line), stray=stray)]
+    return [*owned, *read]
 
 
 def outcomes_of(connection: Connection[Any], lines: TenantLines) -> list[str]:
     """Tasks that the arbiter remembers and that only this tenant's logs name."""
-    remembered = {key_of(task_id): task_id for (task_id,) in connection.execute("SELECT task_id FROM task_outcomes")}
+    found = {key_of(task_id): task_id for (task_id,) in connection.execute("SELECT task_id FROM task_outcomes")}
+    remembered = {key: task_id for key, task_id in found.items() if lines.only is None or key in lines.only}
     rows = connection.execute(
         "SELECT task_key FROM tasks WHERE task_key = ANY(%s) GROUP BY task_key"
         " HAVING bool_or(tenant_key = %s) AND NOT bool_or(tenant_key NOT IN ('', %s))",

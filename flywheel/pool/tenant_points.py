@@ -1,14 +1,18 @@
 """A tenant's points: which they are, and how they leave the lake, the hot tier and the statistics, a day at a time.
 
+Where only some of its tasks go, the validated points tell which points are theirs, and everywhere else the points' ids
+do: an anonymized point's task may be called otherwise. Sums per tenant are left as they are, for the day's next run.
+
 The rows of other tenants are written as they were read; nothing is computed anew from them but sums. Whoever makes or
 places a day's points takes one of the locks that are held here, so that no run in progress writes any of them back.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 from psycopg import Connection, sql
 
@@ -16,7 +20,7 @@ from flywheel.pool.hot_store import digest_of_day
 from flywheel.pool.intake import points_removed
 from flywheel.pool.lake import PARTITION
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.rows import Row, arrow_schema, column_text, completed
+from flywheel.pool.rows import Row, arrow_schema, completed
 from flywheel.pool.schemas import (
     AGGREGATE_COLUMNS,
     ANONYMIZED,
@@ -27,6 +31,7 @@ from flywheel.pool.schemas import (
     WARM,
 )
 from flywheel.pool.statistics import refresh_statistics
+from flywheel.pool.tenants import Tenant
 from flywheel.pool.tiers import stored, stored_points
 
 if TYPE_CHECKING:
@@ -38,15 +43,19 @@ LOCKS = ("validation", "hot", "warm", "cold", "statistics", "anonymization")
 Owned = Callable[[Row], bool]
 
 
-class Tenant(Struct, frozen=True, kw_only=True):
-    """A tenant by its name and by the hashes that stand for it in anonymized points: two while the salt is rotated."""
+class NamedTask(Struct):
+    """A task in a point's JSON."""
 
     id: str
-    hashes: tuple[str, ...]
 
-    def names_in(self, table: str) -> tuple[str, ...]:
-        """What the column ``tenant_id`` of a table calls it."""
-        return (column_text(self.id),) if table == VALIDATED else self.hashes
+
+class PointOfTask(Struct):
+    """The one part of a point's JSON that is asked for here."""
+
+    task: NamedTask
+
+
+decode_task = msgspec.json.Decoder(PointOfTask).decode
 
 
 class PointCounts(Struct, frozen=True, kw_only=True):
@@ -73,8 +82,8 @@ def count_points(pool: BenchmarkPool, tenant: Tenant) -> PointCounts:
     rows: dict[str, int] = {}
     ids: set[str] = set()
     hashed: dict[str, str] = {}
-    for table in (VALIDATED, ANONYMIZED, WARM):
-        found = [row for batch in theirs(pool, table, tenant) for row in batch.to_pylist()]
+    for table in (VALIDATED, ANONYMIZED, WARM):  # the first one tells the ids
+        found = [row for batch in theirs(pool, table, tenant, ids) for row in batch.to_pylist()]
         rows[table] = len(found)
         days |= {row["day"] for row in found}
         ids |= {row["id"] for row in found}
@@ -83,9 +92,9 @@ def count_points(pool: BenchmarkPool, tenant: Tenant) -> PointCounts:
     with pool.transaction() as connection:
         hot = connection.execute(
             "SELECT day, count(*) FROM hot_points WHERE tenant_id = ANY(%s) OR id = ANY(%s) GROUP BY day",
-            (list(tenant.hashes), list(ids)),
+            (list(tenant.whole), list(ids)),
         ).fetchall()
-    cold = [row for batch in theirs(pool, COLD, tenant) for row in batch.to_pylist()]
+    cold = [row for batch in theirs(pool, COLD, tenant, ids) for row in batch.to_pylist()]
     copies = copies_of(pool, tenant, frozenset(ids))
     return PointCounts(
         rows=rows | {COLD: len(cold), "hot_points": sum(count for _, count in hot), BATCHES: copies.total()},
@@ -96,15 +105,25 @@ def count_points(pool: BenchmarkPool, tenant: Tenant) -> PointCounts:
     )
 
 
-def theirs(pool: BenchmarkPool, table: str, tenant: Tenant) -> "Iterator[pa.RecordBatch]":
-    """Day and tenant of the tenant's rows in a table of the lake, and their ids where rows have any."""
+def theirs(pool: BenchmarkPool, table: str, tenant: Tenant, ids: Collection[str]) -> "Iterator[pa.RecordBatch]":
+    """Day and tenant of the tenant's rows in a table of the lake, and their ids where rows have any.
+
+    ``ids`` are those of its points, which tell them where the table does not say which task they are of.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    columns = ("day", "tenant_id", "id") if table != COLD else ("day", "tenant_id")
-    names = pa.array(tenant.names_in(table), pa.string())
-    for batch in pool.lake.read(table, columns=columns):
-        yield batch.filter(pc.is_in(batch.column("tenant_id"), value_set=names))
+    if table == COLD and tenant.tasks is not None:
+        return  # sums of all its tasks
+    wanted = {"tenant_id": tenant.names_in(table)}
+    if tenant.tasks is not None:
+        wanted |= {"task_id": tenant.task_names} if table == VALIDATED else {"id": tuple(ids)}
+    columns = dict.fromkeys(("day", *(() if table == COLD else ("id",)), *wanted))
+    for batch in pool.lake.read(table, columns=tuple(columns)):
+        rows = batch
+        for column, values in wanted.items():
+            rows = rows.filter(pc.is_in(rows.column(column), value_set=pa.array(values, pa.string())))
+        yield rows
 
 
 def copies_of(pool: BenchmarkPool, tenant: Tenant, ids: frozenset[str]) -> Counter[str]:
@@ -115,8 +134,16 @@ def copies_of(pool: BenchmarkPool, tenant: Tenant, ids: frozenset[str]) -> Count
 
 
 def copied_from(tenant: Tenant, ids: frozenset[str]) -> Owned:
-    """Tells the tenant's copies in batches: their payload has one of its hashes."""
-    return lambda row: row["id"] in ids or any(hashed in row["payload"] for hashed in tenant.hashes)
+    """Tells the tenant's copies in batches: their payload has one of its hashes, and names one of the tasks."""
+    tasks = tenant.tasks
+
+    def copied(row: Row) -> bool:
+        if row["id"] in ids:
+            return True
+        is_theirs = any(hashed in row["payload"] for hashed in tenant.hashes)
+        return is_theirs and (tasks is None or decode_task(row["payload"]).task.id in tasks)
+
+    return copied
 
 
 def marked_in(pool: BenchmarkPool, ids: set[str]) -> frozenset[str]:
@@ -134,8 +161,16 @@ def other_salt(pool: BenchmarkPool, ids: set[str]) -> int:
     return sum(point_id in ids for batch in batches for point_id in batch.column("id").to_pylist())
 
 
-def erase_points(pool: BenchmarkPool, tenant: Tenant, day: date) -> None:
+def validated_of(tenant: Tenant) -> Owned:
+    """Tells the tenant's validated points."""
+    names, tasks = set(tenant.names_in(VALIDATED)), set(tenant.task_names)
+    return lambda row: row["tenant_id"] in names and (tenant.tasks is None or row["task_id"] in tasks)
+
+
+def erase_points(pool: BenchmarkPool, tenant: Tenant, day: date, *, ids: Iterable[str] = ()) -> None:
     """Remove a tenant's points of a day from every table and tier, and count the day's statistics anew.
+
+    ``ids`` are of points that a run that was killed had met: the tables that tell them may hold them no longer.
 
     Where retention has removed the day's points, the statistics that are of this tenant alone are deleted; those that
     it shares with others are counted anew from the raw logs by the day's next run.
@@ -147,19 +182,20 @@ def erase_points(pool: BenchmarkPool, tenant: Tenant, day: date) -> None:
     with pool.exclusive(f"{LOCKS[0]}:{day}") as connection:
         for lock in LOCKS[1:]:
             pool.take(connection, f"{lock}:{day}")
-        read = read_partition(pool, VALIDATED, str(day), columns=("id", "tenant_id"))
+        read = read_partition(pool, VALIDATED, str(day), columns=("id", "tenant_id", "task_id"))
         checked = is_checked(pool, connection, day)
-        ids = frozenset(row["id"] for row in read if row["tenant_id"] in tenant.names_in(VALIDATED))
+        own = frozenset(ids).union(row["id"] for row in filter(validated_of(tenant), read))
         connection.execute(
             "DELETE FROM hot_points WHERE day = %s AND (tenant_id = ANY(%s) OR id = ANY(%s))",
-            (day, list(tenant.hashes), list(ids)),
+            (day, list(tenant.whole), list(own)),
         )
         without_points = points_removed(connection, day)
         if without_points:
             erase_statistics(pool, tenant, day)
-        erase_rows(pool, COLD, str(day), AGGREGATE_COLUMNS, lambda row: row["tenant_id"] in tenant.hashes)
+        erase_rows(pool, COLD, str(day), AGGREGATE_COLUMNS, lambda row: row["tenant_id"] in tenant.whole)
         for table in (WARM, ANONYMIZED, VALIDATED):  # the last one tells the ids: a run that was killed needs it
-            erase_rows(pool, table, str(day), POINT_COLUMNS, named_or_among(tenant.names_in(table), ids))
+            names = () if tenant.tasks is not None else tenant.names_in(table)
+            erase_rows(pool, table, str(day), POINT_COLUMNS, named_or_among(names, own))
         recount_tiers(pool, connection, day)
         if checked:  # then so is every part of it
             left = stored_points(pool, ANONYMIZED, day).digest
@@ -206,8 +242,8 @@ def erase_statistics(pool: BenchmarkPool, tenant: Tenant, day: date) -> None:
     tenants: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in read_partition(pool, COLD, str(day), columns=("tenant_id", "agent_id", "task_type")):
         tenants[row["agent_id"], row["task_type"]].add(row["tenant_id"])
-    alone = [counted for counted, found in tenants.items() if found <= set(tenant.hashes)]
-    shared_types = {task_type for (_, task_type), found in tenants.items() if not found <= set(tenant.hashes)}
+    alone = [counted for counted, found in tenants.items() if found <= set(tenant.whole)]
+    shared_types = {task_type for (_, task_type), found in tenants.items() if not found <= set(tenant.whole)}
     own_types = list({task_type for _, task_type in alone} - shared_types)
     with pool.transaction() as connection:  # before the aggregates go, which a run that was killed would need
         for agent_id, task_type in alone:

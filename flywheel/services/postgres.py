@@ -43,6 +43,7 @@ class EmbeddedPostgres:
             self._server = get_server(self.data, cleanup_mode=None)
             url = url_with(str(self._server.get_uri()), driver="")
             name_users_in_log(url)
+            write_log_once(url)
         except (SubprocessError, OSError, psycopg.Error) as error:
             raise ServiceError(
                 f"PostgreSQL did not start on {self.data}: {error}. Its log is {self.data / 'log'}; "
@@ -74,6 +75,19 @@ def name_users_in_log(url: str) -> None:
         prefix = connection.execute("SHOW log_line_prefix").fetchone()
         if prefix is not None and "%u" not in prefix[0]:
             connection.execute("ALTER SYSTEM SET log_line_prefix = '%m [%p] %q%u@%d '")
+            connection.execute("SELECT pg_reload_conf()")
+
+
+def write_log_once(url: str) -> None:
+    """Have new files of the write-ahead log written without zeros first, unless a person decided about it.
+
+    A day that is copied into the hot tier fills many of them, and waits for the disk. All that zeros do is find out
+    early that there is room for a file.
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
+        source = connection.execute("SELECT source FROM pg_settings WHERE name = 'wal_init_zero'").fetchone()
+        if source == ("default",):
+            connection.execute("ALTER SYSTEM SET wal_init_zero = off")
             connection.execute("SELECT pg_reload_conf()")
 
 

@@ -13,7 +13,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.rollout.promotion import promote
 from flywheel.settings import Settings
 from tests.cli.conftest import Invoke
-from tests.pool.erasure.two_tenants import CRITERIA, ERASED, fill, places
+from tests.pool.erasure.two_tenants import CRITERIA, ERASED, SECRET, fill, places
 
 TAGS = {"flywheel.training_batch": "b1", "flywheel.stage": "grpo"}
 
@@ -75,6 +75,21 @@ def test_a_tenant_is_erased_and_the_models_it_touched_are_named(flywheel: Invoke
     again = flywheel("pool", "erase", "--tenant", ERASED, "--yes").output
     assert "and nothing came since" in again
     assert "flywheel-agent" in again
+
+
+def test_single_tasks_of_a_tenant_are_erased(
+    flywheel: Invoke, filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("pool", "erase", "--tenant", ERASED, "--task", f"{SECRET}-02-0", "--task", f"{SECRET}-03-1")
+    announced = json.loads(flywheel(*asked, "--dry-run", "--json").output)
+    assert (announced["tasks"], announced["removed"]["data_points"]) == (2, 2)
+    monkeypatch.setattr(sys.modules["flywheel.cli.erase"], "is_terminal", lambda: True)
+    declined = flywheel(*asked, stdin="n\n")
+    assert (declined.exit_code, f"of 2 task(s) of tenant {ERASED}" in declined.output) == (1, True)
+    report = json.loads(flywheel(*asked, "--yes", "--json").output)
+    assert (report["removed"], report["ids"]) == (announced["removed"], [])
+    left = json.loads(flywheel("pool", "erase", "--tenant", ERASED, "--dry-run", "--json").output)
+    assert left["removed"]["data_points"] == 10
 
 
 def test_without_a_registry_the_report_says_what_to_look_for(

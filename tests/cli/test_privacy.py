@@ -1,12 +1,15 @@
 """``flywheel privacy budget``."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from flywheel.pool.access.audit import list_audit
+from flywheel.pool.anonymization.tenants import salts_of
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.salt_rotation import begin
 from flywheel.settings import Settings
 from tests.cli.conftest import Invoke
 from tests.cli.test_export import ASK
@@ -45,6 +48,20 @@ def test_what_an_export_with_noise_spent_is_listed(flywheel: Invoke, filled: Non
     assert row.split()[3:6] == ["1", "1.5", "6.5"]
     with BenchmarkPool.open(settings) as pool:
         assert "privacy.budget" in {entry.action for entry in list_audit(pool)}
+
+
+def test_what_was_spent_is_listed_also_while_a_rotation_has_only_begun(
+    flywheel: Invoke, filled: None, settings: Settings
+) -> None:
+    """Killed where the new salt is made and nothing is rewritten."""
+    flywheel("pool", "export", *ASK, "--noise-epsilon", "1.5", "--id", "e1")
+    with BenchmarkPool.open(settings) as pool:
+        begin(pool, now=datetime.now(UTC), by="bob")
+    present, former = salts_of(settings).hashes("acme")
+    (held,) = json.loads(flywheel("privacy", "budget", "--tenant", "acme", "--json").output)
+    assert (held["tenant_hash"], held["epsilon_spent"], held["exports"]) == (present, 1.5, 1)
+    (unpaired,) = json.loads(flywheel("privacy", "budget", "--json").output)
+    assert unpaired["tenant_hash"] == former
 
 
 def test_a_budget_that_does_not_cover_an_export_is_an_error(flywheel: Invoke, filled: None) -> None:

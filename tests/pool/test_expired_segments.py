@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import date, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,9 @@ from flywheel.pool.overview import pool_counts
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import collect_day
 from flywheel.pool.retention import Expired, enforce_retention, find_expired
+from tests.pool.kills import KilledError, killing
 from tests.pool.logs import NOON, Log, routing, task_logs, write_segment
-from tests.pool.test_retention import DAY, KilledError, run_day
+from tests.pool.test_retention import DAY, run_day
 
 NEXT_DAY = DAY + timedelta(days=1)
 TOO_OLD = NOON + timedelta(days=731)
@@ -144,11 +144,7 @@ def test_a_kill_between_file_and_ledger_is_finished_by_the_next_run(
 ) -> None:
     arrive(pool, "a", task_logs("t1"), DAY)
 
-    def remove(path: Path) -> None:
-        if after_the_file:
-            remove_closed_segment(path)
-        raise KilledError
-
+    remove = killing(remove_closed_segment, before=not after_the_file)
     with monkeypatch.context() as patched:
         patched.setattr(expired_segments, "remove_closed_segment", remove)
         with pytest.raises(KilledError):

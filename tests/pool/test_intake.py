@@ -1,15 +1,13 @@
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
-from typing import Any
 
 import pytest
-from psycopg import Connection
 
 from flywheel.pool import intake
 from flywheel.pool.intake import index_segments, stale_days
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import collect_day
+from tests.pool.kills import KilledError, killing
 from tests.pool.logs import NOON, Log, evaluation, execution, parts_of_day, routing, task_logs, write_segment
 
 DAY = date(2026, 3, 2)
@@ -94,15 +92,9 @@ def test_every_line_is_in_exactly_one_day(pool: BenchmarkPool) -> None:
 def test_a_killed_intake_leaves_nothing_of_its_segment_and_the_next_one_resumes(
     pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class KilledError(BaseException):
-        pass
-
-    def die(connection: Connection[Any], days: Iterator[date], **_: Any) -> None:
-        raise KilledError
-
     write_segment(pool.settings, "a", task_logs("t1"))
     with monkeypatch.context() as patch:
-        patch.setattr(intake, "mark_changed", die)
+        patch.setattr(intake, "mark_changed", killing(intake.mark_changed, before=True))
         with pytest.raises(KilledError):
             index_segments(pool, now=NOON)
     assert lines_by_day(pool, DAY) == {DAY: 0}

@@ -4,11 +4,24 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flywheel.errors import PoolError
 from flywheel.pool.intake import index_segments
-from flywheel.pool.parts import BUFFER_BYTES, Chunk, SegmentLine, chunks_in, framed, gathered, payloads_of
+from flywheel.pool.parts import (
+    BUFFER_BYTES,
+    GAP_BYTES,
+    Chunk,
+    SegmentLine,
+    chunks_in,
+    framed,
+    gathered,
+    payloads_of,
+    runs_of,
+)
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.raw import OWNERS
 from tests.pool.logs import NOON, parts_of_day, task_logs, write_segment
 
 DAY = NOON.date()
@@ -54,3 +67,41 @@ def test_a_segment_that_lost_its_end_after_it_was_sorted_is_an_error(tmp_path: P
     assert list(payloads_of(path, lines[:2])) == [b"2345", b"6789"]
     with pytest.raises(PoolError, match="it ends at 10; run it again"):
         list(payloads_of(path, lines))
+
+
+@given(lines=st.lists(st.tuples(st.integers(0, 4 * BUFFER_BYTES), st.integers(0, 2 * BUFFER_BYTES)), max_size=20))
+def test_lines_are_read_at_once_where_they_lie_close_and_each_in_its_turn(lines: list[tuple[int, int]]) -> None:
+    some = [SegmentLine(offset, size, "routing", "t", b"k" * 16, b"") for offset, size in lines]
+    runs = list(runs_of(some))
+    assert [line for run in runs for line in run] == some
+    for run in runs:
+        read = run[-1].offset + run[-1].size - run[0].offset
+        assert read <= max(BUFFER_BYTES, run[0].size)
+        assert read <= sum(line.size for line in run) + (len(run) - 1) * GAP_BYTES
+
+
+def test_lines_that_are_read_at_once_are_those_that_were_sorted(tmp_path: Path) -> None:
+    content = bytes(range(256)) * (BUFFER_BYTES // 64)
+    (tmp_path / "a.segment").write_bytes(content)
+    places = [
+        (0, 10),
+        (12, 5),
+        (GAP_BYTES + 17, 9),
+        (3 * GAP_BYTES, BUFFER_BYTES + 1),
+        (5, 2),
+        (5, 2),
+        (len(content), 0),
+    ]
+    lines = [SegmentLine(offset, size, "routing", "t", b"k" * 16, b"") for offset, size in places]
+    read = list(payloads_of(tmp_path / "a.segment", lines))
+    assert read == [content[offset : offset + size] for offset, size in places]
+
+
+def test_a_day_is_planned_without_comparing_every_task_with_every_other_one(pool: BenchmarkPool) -> None:
+    fill(pool)
+    with pool.transaction() as connection:
+        values = {"day": DAY, "tasks": 40, "parts": 3}
+        plan = [line for (line,) in connection.execute(f"EXPLAIN {OWNERS}", values)]
+        parts = [part for part, *_ in connection.execute(OWNERS, values)]
+    assert not [line for line in plan if "Join" in line or "Nested Loop" in line]
+    assert sorted(map(parts.count, set(parts))) == sorted(2 * count for count in (13, 13, 14))

@@ -61,7 +61,7 @@ def spent(
 
 def budget(pool: BenchmarkPool, tenant: str = ACME, *, now: datetime = NOW) -> Budget:
     """The present period's."""
-    return list_budgets(pool, now=now, tenant_hash=tenant)[0]
+    return list_budgets(pool, now=now, hashes=[tenant])[0]
 
 
 def test_a_tenant_that_never_spent_has_all_of_it(pool: BenchmarkPool) -> None:

@@ -24,13 +24,10 @@ from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COL
 from flywheel.pool.statistics import refresh_statistics
 from flywheel.pool.tiers import aggregate_cold, place_hot, place_warm
 from flywheel.pool.validation import validate_day
+from tests.pool.kills import KilledError, killing
 from tests.pool.logs import NOON, task_logs, write_segment
 
 DAY = date(2026, 3, 2)
-
-
-class KilledError(BaseException):
-    """The process ends here."""
 
 
 def run_day(pool: BenchmarkPool, *, now: datetime, day: date = DAY) -> None:
@@ -99,18 +96,9 @@ def test_each_tier_is_left_at_its_age(filled: BenchmarkPool, days: int, gone: tu
 def test_a_run_killed_before_or_after_a_step_is_finished_by_the_next(
     filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch, days: int, step: str
 ) -> None:
-    real = getattr(retention, step)
-
-    def killed_before(*_arguments: object, **_options: object) -> None:
-        raise KilledError
-
-    def killed_after(*arguments: object, **options: object) -> None:
-        real(*arguments, **options)
-        raise KilledError
-
-    for killed in (killed_before, killed_after):
+    for before in (True, False):
         with monkeypatch.context() as patched:
-            patched.setattr(retention, step, killed)
+            patched.setattr(retention, step, killing(getattr(retention, step), before=before))
             with pytest.raises(KilledError):
                 enforce_retention(filled, now=after(days))
         assert days > 730 or held(filled)["cold"] == 5

@@ -10,7 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from flywheel.errors import PoolError
@@ -21,35 +20,21 @@ from flywheel.pool.batches import batch_members, list_batches
 from flywheel.pool.export_choice import ExportCriteria, criteria_for
 from flywheel.pool.export_files import Format, write_export
 from flywheel.pool.exports import make_export, preview_export
-from flywheel.pool.joining import Triple, point_of
 from flywheel.pool.metrics import render_metrics
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.privacy_budget import Budget, list_budgets
 from flywheel.pool.releases import release_batch
-from flywheel.pool.reward_noise import KEPT_OF_EXECUTION, noised_point
 from flywheel.pool.schemas import WARM
-from flywheel.records import (
-    CandidateAgent,
-    DataPoint,
-    ExecutionPart,
-    Feedback,
-    HistoricalPerformance,
-    Iteration,
-    MinimalDiffMetrics,
-    decode_log,
-    decode_point,
-    encode,
-)
+from flywheel.records import DataPoint, decode_point
 from flywheel.settings import AnonymizationSettings, BatchSettings, Phase, PhaseThreshold, PrivacySettings, Settings
 from tests.pool.filling import LATER, fill
-from tests.pool.logs import NOON, Log, evaluation, execution, routing, task_logs
+from tests.pool.logs import NOON, Log, task_logs
 
 ROW = PhaseThreshold(points=4, quality=0.0, max_age_days=90)
 SMALL = BatchSettings(sft=ROW, turn_level_rl=ROW, grpo=ROW, curriculum=ROW)
 LIMITS = PrivacySettings(epsilon=6.0)
 NOISED = AnonymizationPolicy(add_noise_to_rewards=True, noise_magnitude=0.5)
 TENANTS = ("acme", "globex")
-RUBRIC = ("format", "tool", "task", "minimal", "cost", "safety")
 MARKED = 0.8125
 """A score that only evaluations hold, and a double whose digits show it anywhere in a file."""
 
@@ -350,66 +335,3 @@ def test_an_export_that_is_killed_when_all_is_written_and_nothing_committed_spen
     make_export(pool, asked(pool), export_id="e1", now=LATER)
     assert rewards(pool, "e1") != orphaned
     assert budgets(pool)["acme"].epsilon_spent == 2.0
-
-
-def full_point() -> DataPoint:
-    """A point that has something in every field that a score could be in."""
-    agent = dict.fromkeys(("capability_score", "performance_score", "load_score", "final_score", "propensity"), MARKED)
-    logs = [
-        routing("t1", confidence=MARKED, primaryReason=f"sampled {MARKED}", secondaryFactors=[f"mean {MARKED}"]),
-        execution("t1", tokenEfficiency=MARKED),
-        evaluation("t1", overallScore=MARKED, turnData=[turn(1)], rubricScores=dict.fromkeys(RUBRIC, MARKED)),
-    ]
-    routed, executed, evaluated = (decode_log(msgspec.json.encode(log)) for log in logs)
-    replace = msgspec.structs.replace
-    point = point_of(
-        Triple(
-            routing=replace(
-                routed, candidate_agents=(CandidateAgent(agent_id="a", selection_reason=f"{MARKED}", **agent),)
-            ),
-            execution=replace(
-                executed,
-                iterations=(
-                    Iteration(iteration=1, latency_ms=1, tokens_used=1, quality_score=MARKED, feedback=f"{MARKED}"),
-                ),
-            ),
-            evaluation=replace(
-                evaluated,
-                minimal_diff_metrics=MinimalDiffMetrics(
-                    ast_similarity=MARKED,
-                    file_touch_count=1,
-                    line_change_ratio=MARKED,
-                    scaffolding_penalty=MARKED,
-                    reward_multiplier=MARKED,
-                ),
-            ),
-            feedback=(Feedback(task_id="t1", timestamp=NOON, source="user", name="rating", value=MARKED),),
-            lines=(),
-        ),
-        historical=HistoricalPerformance(agent_success_rate=MARKED, agent_avg_quality=MARKED, agent_task_count=1),
-        warnings=(f"plausible {MARKED}",),
-        waived=(f"plausible {MARKED}",),
-    )
-    return replace(point, rl_labels=replace(point.rl_labels, advantage=MARKED))
-
-
-def test_nothing_that_is_computed_from_a_score_stays_in_a_point() -> None:
-    point = full_point()
-    assert encode(point).count(str(MARKED).encode()) > 30
-    copy = noised_point(point, [0.25, 0.5])
-    assert str(MARKED).encode() not in encode(copy)
-    assert (copy.rl_labels.total_reward, copy.evaluation.overall_score) == (0.25, 0.25)
-    assert {getattr(copy.evaluation.rubric_scores, term) for term in RUBRIC} == {0.25}
-    assert [turn.turn_reward for turn in copy.rl_labels.turns] == [0.5]
-    assert (copy.task, copy.execution.messages, copy.timestamp) == (
-        point.task,
-        point.execution.messages,
-        point.timestamp,
-    )
-    assert copy.id != point.id
-
-
-def test_every_field_of_an_execution_was_thought_of() -> None:
-    """A field that is added to executions has to be kept, or named here because it tells of the score."""
-    left_out = {"token_efficiency", "iterations"}
-    assert set(ExecutionPart.__struct_fields__) == {*KEPT_OF_EXECUTION, *left_out}

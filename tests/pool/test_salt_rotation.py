@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from psycopg.errors import InsufficientPrivilege
 from pydantic import SecretStr
 
 from flywheel.errors import PoolError
 from flywheel.pool import salt_rotation, tenant_batches
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
-from flywheel.pool.anonymization.noise import laplace_noise
 from flywheel.pool.anonymization.tenants import Salts, former_salt_of, salt_file, salt_id, salt_of, salts_of
 from flywheel.pool.batches import batch_members, export_batch, list_batches
 from flywheel.pool.erasure import erase_tenant, find_tenant
@@ -26,7 +24,6 @@ from flywheel.pool.exports import preview_export
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.intake import index_segments, stale_days
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.privacy_budget import list_budgets, spend
 from flywheel.pool.queries.points import PointQuery
 from flywheel.pool.salt_rotation import finish_rotation, rotate_salt, salt_status
 from flywheel.pool.salt_usage import Usage
@@ -47,8 +44,9 @@ from tests.pool.erasure.two_tenants import (
     others,
     run_stale,
 )
+from tests.pool.kills import KilledError, killing
 from tests.pool.logs import NOON, task_logs, write_segment
-from tests.pool.test_retention import DAY, KilledError
+from tests.pool.test_retention import DAY
 
 CONFIGURED = "".join(map(chr, range(48, 112)))
 
@@ -215,15 +213,6 @@ LAST_KILLS: list[tuple[Any, str]] = [
 ]
 
 
-def killing(real: Callable[..., object], *, before: bool) -> Callable[..., object]:
-    def killed(*arguments: object, **options: object) -> object:
-        if not before:
-            real(*arguments, **options)
-        raise KilledError
-
-    return killed
-
-
 def test_a_rotation_that_is_killed_at_every_step_comes_to_the_same_end(
     filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -247,27 +236,6 @@ def test_a_rotation_that_is_killed_at_every_step_comes_to_the_same_end(
     assert not salt_file(filled.settings, "tenant_salt_previous").exists()
     assert salt_status(filled, now=LATER).carrying.nothing
     assert salt_of(filled.settings) != former
-
-
-def test_a_privacy_budget_goes_with_its_tenant(filled: BenchmarkPool) -> None:
-    (batch_id,) = [batch.id for batch in list_batches(filled)][:1]
-    former = salts_of(filled.settings).hashes(ERASED)[0]
-    with filled.transaction() as connection:
-        spend(
-            connection,
-            filled.settings.privacy,
-            laplace_noise(epsilon=2.0),
-            batch_id=batch_id,
-            tenants=[former],
-            now=LATER,
-        )
-    rotate(filled)
-    present, *others = salts_of(filled.settings).hashes(ERASED)
-    assert others == [former]
-    (budget,) = list_budgets(filled, now=LATER)
-    assert (budget.tenant_hash, budget.epsilon_spent) == (present, 2.0)
-    with filled.transaction() as connection, pytest.raises(InsufficientPrivilege):
-        connection.execute("UPDATE privacy_spending SET tenant_hash = %s", (former,))
 
 
 def test_two_at_once_make_one_new_salt(filled: BenchmarkPool) -> None:

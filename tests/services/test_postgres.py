@@ -4,8 +4,10 @@ import os
 import signal
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import psutil
+import psycopg
 import pytest
 
 from flywheel.errors import ServiceError
@@ -24,3 +26,25 @@ def test_a_server_that_was_killed_is_noticed() -> None:
         psutil.wait_procs([psutil.Process(pid)], timeout=10)
         with pytest.raises(ServiceError, match="PostgreSQL has ended"):
             server.check()
+
+
+def test_files_of_the_log_are_written_once_unless_a_person_decided_otherwise() -> None:
+    with tempfile.TemporaryDirectory(prefix="flywheel-test-", ignore_cleanup_errors=True) as folder:
+        server = EmbeddedPostgres(Path(folder) / "data")
+        url = server.start()
+        try:
+            with psycopg.connect(url, autocommit=True) as connection:
+                assert configured(connection) == "off"
+                connection.execute("ALTER SYSTEM SET wal_init_zero = on")
+                connection.execute("SELECT pg_reload_conf()")
+            server.start()
+            with psycopg.connect(url) as connection:
+                assert configured(connection) == "on"
+        finally:
+            server.stop()
+
+
+def configured(connection: "psycopg.Connection[Any]") -> str:
+    """What the server's files say, which it may not have read again yet."""
+    row = connection.execute("SELECT setting FROM pg_file_settings WHERE name = 'wal_init_zero'").fetchone()
+    return str(row and row[0])

@@ -332,4 +332,4 @@ def account_name(text: str, start: int, end: int) -> Place | None:
 def is_wordy(text: str, left: int, right: int) -> bool:
     """Whether a word goes on from one place to the next."""
     pair = text[max(0, left) : right + 1]
-    return left >= 0 and len(pair) == 2 and all(character.isalnum() or character == "_" for character in pair)
+    return left >= 0 and len(pair) == 2 and (pair.isalnum() or pair.replace("_", "a").isalnum())

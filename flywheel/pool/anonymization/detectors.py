@@ -1,21 +1,26 @@
-"""Finding closed forms: a table of them compiled into one automaton, and a check of each match in its text."""
+"""Finding closed forms: a table of them compiled into automata, and a check of each match in its text."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from heapq import heapreplace
 from typing import Any
 
 from msgspec import Struct
 
 from flywheel.pool.anonymization.checks import PLACEHOLDER
-from flywheel.pool.anonymization.forms import EDGE_FORMS, FORMS, Form
+from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, Family, Form
 
 RUN = re.compile(rb"[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*")
 """What is left out where every check refused: nothing else begins within a word or a number."""
-LONGEST = 256  # bytes that a form may need to be told apart; what is longer is one match of the automaton
 BETWEEN = frozenset(bytes([code]) for code in b" \t\n\r\"'`()[]{}<>,;:=*|")
 """What no form reaches back over: where one stands before a match, the first form that matches is the one."""
-MEMORY = 256 << 20  # for the automaton's states; too little makes it start over and over
+LONGEST = 256  # bytes that a form may need to be told apart; what is longer is one match of the automaton
+PATIENCE = 16
+"""Bytes of matches that are none once bounds count, for each byte of a text; then bounds count at once: linear time."""
+BOUNDED = re.compile(r"\{(\d+),\d+\}")
+OPEN = {"0": "*", "1": "+"}
+MEMORY = 64 << 20  # for the states of an automaton; too little makes it start over and over
 
 
 class Span(Struct, frozen=True):
@@ -32,36 +37,54 @@ class Span(Struct, frozen=True):
 
 
 class Detector:
-    """Finds the forms of a table. Compiled at first use, which takes half a second."""
+    """Finds the forms of a table: the leftmost one, of those that begin at one place the first of the table.
 
-    def __init__(self, forms: Sequence[Form]) -> None:
+    ``families`` say which of them one automaton looks for (all of them, where there are none). Compiled at first use,
+    which takes half a second.
+    """
+
+    def __init__(self, forms: Sequence[Form], families: Sequence[Family] = ()) -> None:
         self.forms = tuple(forms)
+        own = set(self.forms)
+        parts = [(family, tuple(form for form in family.forms if form in own)) for family in families]
+        self._scouts = tuple(Scout(some, family) for family, some in parts if some) or (Scout(self.forms, Family(())),)
+        self._needs = frozenset(need for scout in self._scouts for need in scout.needs)
 
     def detect(self, text: str) -> Iterator[Span]:
         """Every value of a closed form in a text, from left to right, without overlaps."""
         data = text.encode("utf-8", "surrogatepass")
         wide = len(data) != len(text)
-        position: int | None = 0
-        counted = characters = 0  # bytes counted, characters in those
-        while position is not None:
-            matches = self._any.finditer(data, position)
-            position = None
-            for match in matches:
-                first, last = match.span()
-                characters += len(data[counted:first].decode("utf-8", "surrogatepass")) if wide else first - counted
-                counted = first
-                found = self._found_at(text, data, first, last, start=characters)
-                if found is None:
-                    skipped = RUN.match(data, first)
-                    position = max(first + 1, skipped.end() if skipped else 0)
-                    break
-                yield found
-                taken = found.end - characters
-                if wide:
-                    taken = len(text[characters : found.end].encode("utf-8", "surrogatepass"))
-                if first + taken != last:
-                    position = first + taken
-                    break
+        position = counted = characters = 0  # bytes counted, characters in those
+        absent = {need for need in self._needs if need not in data}
+        ahead = [  # a heap of where the next match of each scout may be
+            (-1, number, -1) for number, scout in enumerate(self._scouts) if not scout.needs or scout.needs - absent
+        ]
+        patience = PATIENCE * len(data)
+        while ahead:
+            while ahead[0][0] < position:
+                number = ahead[0][1]
+                begin, end = self._scouts[number].search(data, position, exactly=patience < 0)
+                heapreplace(ahead, (begin, number, end))
+            first, number, last = ahead[0]
+            if first == len(data):
+                return
+            if self._scouts[number].is_loosened or any(begin == first for begin, *_ in ahead[1:3]):
+                match = self._any.match(data, first)
+                patience -= last - (match.end() if match else first)
+                if match is None:
+                    position = first + 1
+                    continue
+                last = match.end()
+            characters += len(data[counted:first].decode("utf-8", "surrogatepass")) if wide else first - counted
+            counted = first
+            found = self._found_at(text, data, first, last, start=characters)
+            if found is None:
+                skipped = RUN.match(data, first)
+                position = max(first + 1, skipped.end() if skipped else 0)
+                continue
+            yield found
+            taken = text[characters : found.end]
+            position = first + (len(taken.encode("utf-8", "surrogatepass")) if wide else len(taken))
 
     def _found_at(self, text: str, data: bytes, first: int, last: int, *, start: int) -> Span | None:
         """What the first form says that matches at this byte and whose check does not refuse it."""
@@ -84,10 +107,8 @@ class Detector:
 
     @cached_property
     def _any(self) -> Any:
-        """All patterns as one alternation, without groups: which one matched is cheaper to ask afterwards."""
-        import re2
-
-        return re2.compile("|".join(f"(?:{form.pattern})" for form in self.forms), options())
+        """All patterns as one alternation, to ask at one place."""
+        return alternation(form.pattern for form in self.forms)
 
     @cached_property
     def _which(self) -> Any:
@@ -108,6 +129,48 @@ class Detector:
         return tuple(re2.compile(form.pattern) for form in self.forms)
 
 
+class Scout:
+    """Looks for the next place where a form of a family may begin. Without one of ``needs`` in a text there is none."""
+
+    def __init__(self, forms: tuple[Form, ...], family: Family) -> None:
+        self._patterns = tuple(form.pattern for form in forms)
+        self.needs = frozenset(bytes([code]) for code in family.needs)
+        self.is_loosened = family.is_loosened
+
+    def search(self, data: bytes, position: int, *, exactly: bool) -> tuple[int, int]:
+        """Start and end of the next match; behind the end of the data where there is none.
+
+        Where the family is loosened and not ``exactly`` looked for, there may be no match after all.
+        """
+        match = (self._exact if exactly or not self.is_loosened else self._loosened).search(data, position)
+        return match.span() if match else (len(data), len(data))
+
+    @cached_property
+    def _exact(self) -> Any:
+        return alternation(self._patterns)
+
+    @cached_property
+    def _loosened(self) -> Any:
+        """The patterns without upper bounds: they match wherever the others do, and seldom else.
+
+        An automaton that counts has a state for each count and whatever else has begun meanwhile, and would spend its
+        time on making them with each text that it has not seen.
+        """
+        return alternation(map(loosened, self._patterns))
+
+
+def loosened(pattern: str) -> str:
+    """The pattern without upper bounds of repetitions; it matches wherever the pattern does."""
+    return BOUNDED.sub(lambda bounds: OPEN.get(bounds[1], f"{{{bounds[1]},}}"), pattern)
+
+
+def alternation(patterns: Iterable[str]) -> Any:
+    """Patterns as one without groups: which one matched is cheaper to ask afterwards."""
+    import re2
+
+    return re2.compile("|".join(f"(?:{pattern})" for pattern in patterns), options())
+
+
 def is_no_value(text: str, start: int, end: int) -> bool:
     """Whether a place is that of a placeholder, or the digits of a negative number."""
     before = text[max(0, start - 2) : start]
@@ -126,5 +189,5 @@ def options() -> Any:
     return chosen
 
 
-EVERYTHING, EDGE = Detector(FORMS), Detector(EDGE_FORMS)
+EVERYTHING, EDGE = Detector(FORMS, FAMILIES), Detector(EDGE_FORMS, FAMILIES)
 """The built-in forms, which no setting changes (``flywheel.pool.anonymization.detection`` adds to them)."""

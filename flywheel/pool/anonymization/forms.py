@@ -68,6 +68,19 @@ class Form(Struct, frozen=True):
     reason: str = "form"
 
 
+class Family(Struct, frozen=True):
+    """Forms that one automaton looks for.
+
+    One for all would have a state for whatever several of them have begun: thousands, made anew with every text.
+    ``needs`` are ASCII characters of which each match has one. ``is_loosened`` where patterns count much and often:
+    the automaton then leaves upper bounds out at first; nothing but bounds may be written ``{m,n}`` in them.
+    """
+
+    forms: tuple[Form, ...]
+    needs: bytes = b""
+    is_loosened: bool = False
+
+
 def keyed(kind: str, names: str) -> Form:
     """What a key of JSON or of a Python dictionary names."""
     number = r"|\d{3,19}\b" if kind in NUMERIC else ""
@@ -291,8 +304,21 @@ IDENTIFYING = frozenset({
     "US_DRIVER_LICENSE", "SECRET",
 })  # fmt: skip
 """Types whose keys count at the edge: what identifies somebody directly, or opens something."""
-CLOSED = (Form("SECRET", ASSIGNED, secret_value, "name before it"), *ONLINE, *PAYMENT, *STATE_NUMBERS, *PHONES)
+NAMED_SECRETS = (Form("SECRET", ASSIGNED, secret_value, "name before it"),)
+CLOSED = (*NAMED_SECRETS, *ONLINE, *PAYMENT, *STATE_NUMBERS, *PHONES)
 KEYED = tuple((kind, form) for kind, names in KEYS for form in forms_of_key(kind, names))
 FORMS: tuple[Form, ...] = (*SECRETS, *(form for _, form in KEYED), *CLOSED, *PEOPLE, *ADDRESSES, *PATHS)
 EDGE_FORMS: tuple[Form, ...] = (*SECRETS, *(form for kind, form in KEYED if kind in IDENTIFYING), *CLOSED)
 """What is looked for before a record is written at all (``flywheel.pool.anonymization.edge``)."""
+DIGITS = b"0123456789"
+FAMILIES = (
+    Family((*SECRETS, *NAMED_SECRETS)),
+    Family(tuple(form for _, form in KEYED), needs=b":=>", is_loosened=True),
+    Family(ONLINE, needs=b"@:-." + DIGITS),
+    Family(PAYMENT, needs=b"_" + DIGITS),
+    Family(STATE_NUMBERS, needs=DIGITS),
+    Family(PHONES, needs=DIGITS),
+    Family(PEOPLE, is_loosened=True),
+    Family(ADDRESSES, needs=DIGITS),
+    Family(PATHS, needs=b"/\\"),
+)

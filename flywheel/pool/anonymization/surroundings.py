@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left
 from calendar import month_abbr
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from flywheel.pool.anonymization.checks import is_wordy
@@ -15,7 +15,7 @@ MONTHS = {month.lower(): number for number, month in enumerate(month_abbr) if mo
 BIRTH = ("birth", "dob", "born", "passenger", "patient")
 POSTAL = re.compile(r"(?<![.\w])zip\b(?!\()|post(?:al)?[ _-]?code")
 NEAR = 200  # characters behind such a word
-FIVE_DIGITS = re.compile(r"(?<![\w$€£#./-])\d{5}(?:-\d{4})?(?![\w/%-]|[.,]\d)")
+FIVE_DIGITS = re.compile(r"\d{5}(?<![\w$€£#./-]\d{5})(?:-\d{4})?(?![\w/%-]|[.,]\d)")
 BESIDE = re.compile(r"[\s|(,;:*_–—-]{1,8}(?:<br>\s*)?\Z")  # between a name and its date
 PARTS = re.compile(r"[A-Za-z]{3,}|\d+")
 
@@ -23,21 +23,25 @@ PARTS = re.compile(r"[A-Za-z]{3,}|\d+")
 def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     """What the spans and the subject of a text give away."""
     lower = text.lower()
-    if any(word in lower for word in BIRTH):
-        yield from birth_dates(text, spans)
     ends = {span.end for span in spans if span.type == "PERSON"}
+    if any(word in lower for word in BIRTH):
+        yield from birth_dates(text, spans, ends)
     postal = [match.end() for match in POSTAL.finditer(lower)] if "zip" in lower or "post" in lower else []
-    for match in FIVE_DIGITS.finditer(text) if postal or ends else ():
+    for match in FIVE_DIGITS.finditer(text) if postal else ():
         nearest = bisect_left(postal, match.start()) - 1
-        is_near = nearest >= 0 and match.start() - postal[nearest] <= NEAR
-        if is_near or (text[match.start() - 2 : match.start()] == ", " and match.start() - 2 in ends):
-            yield Span(*match.span(), "ZIP_CODE", "five digits in a text about zip codes, or behind a name")
+        if nearest >= 0 and match.start() - postal[nearest] <= NEAR:
+            yield Span(*match.span(), "ZIP_CODE", "five digits in a text about zip codes")
+    for end in ends:
+        behind = FIVE_DIGITS.match(text, end + 2) if text.startswith(", ", end) else None
+        if behind:
+            yield Span(*behind.span(), "ZIP_CODE", "five digits behind a name")
 
 
-def birth_dates(text: str, spans: Sequence[Span]) -> Iterator[Span]:
+def birth_dates(text: str, spans: Sequence[Span], ends: Collection[int]) -> Iterator[Span]:
     """Further dates of birth in a text that speaks of birth, by those that were found, and by persons in it."""
     known = {day for span in spans if span.type == "DATE_OF_BIRTH" for day in days_of(text[span.start : span.end])}
-    ends = {span.end for span in spans if span.type == "PERSON"}
+    if not known and not ends:
+        return
     for match in dates().finditer(text.encode("ascii", "replace")):  # a byte for each character
         first, last = match.span()
         if is_wordy(text, first - 1, first) or is_wordy(text, last - 1, last):
@@ -62,6 +66,7 @@ def dates() -> Any:
     return re2.compile(rf"(?i){DATE}")
 
 
+@lru_cache(maxsize=4_096)
 def days_of(written: str) -> frozenset[tuple[int, int, int]]:
     """The days that a date may mean: year, month, day; ``03/12/1990`` may be two."""
     parts = PARTS.findall(written)

@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,8 +26,9 @@ from tests.pool.erasure.two_tenants import (
     places,
     run_stale,
 )
+from tests.pool.kills import KilledError, killing
 from tests.pool.logs import routing
-from tests.pool.test_retention import DAY, KilledError
+from tests.pool.test_retention import DAY
 
 
 def test_segments_that_a_collector_still_writes_are_left_alone_and_counted(filled: BenchmarkPool) -> None:
@@ -69,15 +69,6 @@ KILLS: list[tuple[Any, str]] = [  # inner steps before the one they are in, whic
     (BenchmarkPool, "forget"),
     (erasure, "named"),
 ]
-
-
-def killing(real: Callable[..., object], *, before: bool) -> Callable[..., object]:
-    def killed(*arguments: object, **options: object) -> object:
-        if not before:
-            real(*arguments, **options)
-        raise KilledError
-
-    return killed
 
 
 def test_an_erasure_that_is_killed_at_every_step_comes_to_the_same_end(

@@ -1,0 +1,151 @@
+"""Several automata find what each form by itself would find, and what they leave out cannot be there."""
+
+import random
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+import re2
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from flywheel.pool.anonymization.canaries import CANARIES
+from flywheel.pool.anonymization.detectors import EDGE, EVERYTHING, Detector, alternation, loosened
+from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, Family
+from flywheel.pool.anonymization.views import View, views_of
+
+PIECES = (
+    *CANARIES.values(),
+    *("Ann Lee", "my name is ", "Dr. ", "dob: ", "born ", "1990-01-02", "zip 90210", "12 Main St", "::1", "10.0.0.1"),
+    *(
+        "'first_name': '",
+        '"',
+        "'",
+        ": ",
+        "=",
+        "{",
+        "}",
+        "\\",
+        "\n",
+        "\0",
+        ",",
+        ".",
+        " ",
+        "-",
+        "_",
+        "1",
+        "é",
+        "名",
+        "card ",
+    ),
+    *("phone ", "/home/ann/x.py", "C:\\Users\\ann\\x", "password: ", "https://u:p@h/x", "aaaa@", "+1 415 555 0132"),
+)
+GLUED = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=25).map("".join)
+ALONE = {name: (Detector(forms), several) for name, forms, several in (
+    ("everything", FORMS, EVERYTHING), ("edge", EDGE_FORMS, EDGE),
+)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALONE)
+@settings(deadline=None)  # the first example compiles
+@given(text=GLUED)
+@example(text="'FIRST NAME: EMMA\nLAST NAME: JOHNSON")
+@example(text=" dob: 1990-01-02ann@example.org")
+@example(text="\n".join(CANARIES.values()))
+def test_automata_of_families_find_what_one_for_all_forms_finds(name: str, text: str) -> None:
+    one, several = ALONE[name]
+    assert list(several.detect(text)) == list(one.detect(text))
+
+
+def test_every_form_is_in_exactly_one_family() -> None:
+    listed = [form for family in FAMILIES for form in family.forms]
+    assert len(listed) == len(FORMS)
+    assert set(listed) == set(FORMS)
+
+
+@settings(deadline=None)
+@given(GLUED)
+@example("\n".join(CANARIES.values()))
+def test_a_family_finds_nothing_without_the_characters_that_it_needs(text: str) -> None:
+    for family in FAMILIES:
+        if family.needs:
+            without = text.translate(dict.fromkeys(family.needs, " "))
+            pattern = alternation(form.pattern for form in family.forms)
+            assert pattern.search(without.encode("utf-8", "surrogatepass")) is None
+
+
+def loosened_families() -> Iterator[Family]:
+    """Those whose bounds are left out at first."""
+    return (family for family in FAMILIES if family.is_loosened)
+
+
+@settings(deadline=None)
+@given(GLUED)
+def test_without_upper_bounds_a_pattern_matches_wherever_it_matches_with_them(text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    for family in loosened_families():
+        for form in family.forms:
+            for match in re2.compile(form.pattern).finditer(data):
+                assert re2.compile(loosened(form.pattern)).match(data, match.start()) is not None, form.pattern
+
+
+def test_braces_of_loosened_patterns_are_bounds() -> None:
+    for family in loosened_families():
+        for form in family.forms:
+            assert not re.search(r"\\\{|\[[^\]]*\{\d", form.pattern), form.pattern
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ['"name": ', "born ", "dob: x", "first name: ", '"password": "', "my name is ", "email=", '"dob_', "born 1990 "],
+)
+@pytest.mark.parametrize("end", ["", "1990-01-02", '"x"', "x" * 300 + '"'])
+def test_what_only_looks_like_a_form_takes_linear_time(piece: str, end: str) -> None:
+    def seconds(count: int) -> float:
+        started = time.process_time()
+        list(EVERYTHING.detect(piece * count + end))
+        return time.process_time() - started
+
+    seconds(200)
+    small, large = min(seconds(2_000) for _ in range(3)), seconds(16_000)
+    assert large < 8 * 4 * small + 0.2
+
+
+def whole_by_character(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """What views read as, and where each of their characters is."""
+    views = views_of(text)
+    return "".join(view.text for view in views), [
+        view.whole(at, at + 1) for view in views for at in range(len(view.text))
+    ]
+
+
+@given(st.text(alphabet='ab "\\{}[]:,n_u0041%\u200bé\u0435\uff11\n', max_size=40))
+def test_places_of_a_view_are_in_order_and_spans_join_those_of_their_characters(text: str) -> None:
+    for view in views_of(text):
+        places = [view.whole(at, at + 1) for at in range(len(view.text))]
+        assert places == sorted(places)
+        assert all(0 <= start < end <= len(text) for start, end in places)
+        dice = random.Random(text)
+        for _ in range(5 if places else 0):
+            first, last = sorted((dice.randrange(len(places)), dice.randrange(len(places))))
+            assert view.whole(first, last + 1) == (places[first][0], places[last][1])
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "places"),
+    [
+        ('["a\\nb"]', '["a\nb"]', [(0, 1), (1, 2), (2, 3), (3, 5), (5, 6), (6, 7), (7, 8)]),
+        ("a\u200bb", "ab", [(0, 1), (2, 3)]),
+        ("%41b", "Ab", [(0, 3), (3, 4)]),
+        ('["\\\\u0041b"]', '["Ab"]', [(0, 1), (1, 2), (2, 9), (9, 10), (10, 11), (11, 12)]),
+    ],
+)
+def test_a_view_knows_where_each_character_is_written(text: str, read: str, places: list[tuple[int, int]]) -> None:
+    seen, whole = whole_by_character(text)
+    assert seen == read
+    assert whole == places
+
+
+def test_a_view_of_plain_text_is_the_text() -> None:
+    assert views_of("plain") == [View("plain")]
