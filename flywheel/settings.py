@@ -7,7 +7,7 @@ variables (``FLYWHEEL_DATABASE_URL``, nested ones as ``FLYWHEEL_SFT__MAX_STEPS``
 files.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -191,6 +191,33 @@ class PrivacySettings(Section):
     period_days: int = Field(365, gt=0, description="days of a period, counted from 1970-01-01 UTC")
 
 
+class JoiningSettings(Section):
+    """How long logs may be late (docs/collection.md). Late logs still complete their task, whenever they come."""
+
+    waiting_days: int = Field(
+        7,
+        gt=0,
+        le=3_650,
+        description="that a task waits for a missing log, from its first line's arrival, before quarantine",
+    )
+    allowed_lateness_minutes: int = Field(
+        60,
+        ge=0,
+        le=43_200,
+        description="after a day's end that the watermark must have passed for the day to be complete",
+    )
+
+    @property
+    def longest_wait(self) -> timedelta:
+        """How long a task waits."""
+        return timedelta(days=self.waiting_days)
+
+    @property
+    def allowed_lateness(self) -> timedelta:
+        """How long after its end a day's lines may come."""
+        return timedelta(minutes=self.allowed_lateness_minutes)
+
+
 class HealthSettings(Section):
     """When the pool calls for a person (SPEC section 11). Fractions are 0–1: a tenth is 0.1."""
 
@@ -283,6 +310,7 @@ class Settings(BaseSettings):
         ("code-editing", "research", "data-analysis", "design", "planning", "text-transformation", "tool-calling"),
         description="known task types; an unknown one fails its gate",
     )
+    joining: JoiningSettings = JoiningSettings()
     model: ModelSettings = ModelSettings()
     agents: tuple[AgentSettings, ...] = ()
     tasks: TasksSettings = TasksSettings()

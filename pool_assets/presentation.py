@@ -1,8 +1,8 @@
 """How the pool's reports look in Dagster: numbers, row counts, column schemas and plots."""
 
 import base64
-from collections.abc import Mapping
-from datetime import date, timedelta
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
@@ -18,6 +18,13 @@ OWNERS = ["team:platform"]
 TABULAR = {"python", "deltalake"}
 COLORS = ("#4f43dd", "#e07a1f", "#1b9e77", "#d6336c", "#2b8cbe", "#5a6472")
 FAINT = "#cbc7f5"
+SCALARS: tuple[tuple[type, Callable[[Any], dg.MetadataValue[Any]]], ...] = (
+    (bool, dg.MetadataValue.bool),  # before int, which it is as well
+    (int, dg.MetadataValue.int),
+    (float, dg.MetadataValue.float),
+    (str, dg.MetadataValue.text),
+    (datetime, dg.MetadataValue.timestamp),
+)
 
 
 def figures(report: Struct) -> dict[str, dg.MetadataValue[Any]]:
@@ -31,14 +38,9 @@ def figures(report: Struct) -> dict[str, dg.MetadataValue[Any]]:
 
 def shown(value: Any) -> "dg.MetadataValue[Any]":
     """One value as the metadata type that Dagster draws best."""
-    if isinstance(value, bool):
-        return dg.MetadataValue.bool(value)
-    if isinstance(value, int):
-        return dg.MetadataValue.int(value)
-    if isinstance(value, float):
-        return dg.MetadataValue.float(value)
-    if isinstance(value, str):
-        return dg.MetadataValue.text(value)
+    for kind, make in SCALARS:
+        if isinstance(value, kind):
+            return make(value)
     if isinstance(value, Mapping) and all(isinstance(number, int | float) for number in value.values()):
         return dg.MetadataValue.md(counts_table(value))
     return dg.MetadataValue.json(msgspec.to_builtins(value, str_keys=True))

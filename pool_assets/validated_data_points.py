@@ -5,11 +5,13 @@ from datetime import date
 import dagster as dg
 
 from flywheel.pool.expectations import expect_day
+from flywheel.pool.overview import day_state
 from flywheel.pool.schemas import POINT_COLUMNS, check_rows
 from flywheel.pool.trends import gate_trend
 from flywheel.pool.validation import last_report, validate_day
+from flywheel.pool.waiting import count_waiting
 from pool_assets.partitions import checked_partition, days
-from pool_assets.presentation import OWNERS, TABULAR, bar_chart, column_schema, figures, share_chart
+from pool_assets.presentation import OWNERS, TABULAR, bar_chart, column_schema, figures, share_chart, shown
 from pool_assets.raw_logs import raw_logs
 from resources.benchmark_pool import BenchmarkPoolResource
 
@@ -27,17 +29,23 @@ def validated_data_points(
 ) -> dg.MaterializeResult[None]:
     """One row per task: the three logs joined, judged by every gate of SPEC section 3.
 
-    What fails a gate is in quarantine with its reasons; what lacks a log waits. Still holds personal data.
+    What fails a gate is in quarantine with its reasons; what lacks a log waits, until it expires. Still holds personal
+    data.
     """
     day = date.fromisoformat(context.partition_key)
     with benchmark_pool.open() as pool:
-        report = validate_day(pool, day, now=pool.now())
+        now = pool.now()
+        report = validate_day(pool, day, now=now)
+        waiting = count_waiting(pool, day, now=now)
+        state = day_state(pool, day)
         gates = gate_trend(pool, report)
         wanted = pool.settings.batch.clean_fraction
     return dg.MaterializeResult(
         metadata={
             **figures(report),
             "dagster/row_count": report.points,
+            "waiting_by_missing_and_age": shown(waiting),
+            **figures(state),
             "outcome": bar_chart(report.outcome, title="lines by outcome"),
             "gates_passed": bar_chart(gates.passed, title="tasks that held each gate", share=True),
             "gates_failed": bar_chart(gates.failed_tasks, title="tasks by gate that they failed"),

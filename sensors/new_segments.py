@@ -4,6 +4,7 @@ import dagster as dg
 
 from flywheel.pool.halts import halted_because, open_halts
 from flywheel.pool.intake import index_segments, stale_days
+from flywheel.pool.waiting import expire_waiting
 from flywheel.training.trigger import MAX_ATTEMPTS
 from pool_assets.partitions import days
 from resources.benchmark_pool import BenchmarkPoolResource
@@ -14,7 +15,8 @@ from sensors.attempts import run_states, started_at
     job_name="pool_day",
     minimum_interval_seconds=5,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Runs the pool's assets for every day whose logs changed since it was last validated.",
+    description="Runs the pool's assets for every day whose logs changed since it was last validated, or in which a "
+    "task has waited too long for a log.",
 )
 def new_segments(
     context: dg.SensorEvaluationContext, benchmark_pool: BenchmarkPoolResource
@@ -24,7 +26,9 @@ def new_segments(
         halted = halted_because(open_halts(pool))
         if halted:
             return dg.SkipReason(f"nothing is indexed and no day runs by itself: {halted}")
-        report = index_segments(pool, now=pool.now())
+        now = pool.now()
+        report = index_segments(pool, now=now)
+        expire_waiting(pool, now=now)
         stale = stale_days(pool)
     requests = []
     reasons = []

@@ -119,6 +119,29 @@ def test_a_clean_day_of_an_older_version_counts_as_checked_as_it_was_placed(data
     assert digests == [("w",), ("c",), (None,), (None,), (None,)]
 
 
+def test_days_of_an_older_version_with_lines_that_wait_run_once_more_where_their_logs_are_there(
+    database_url: str,
+) -> None:
+    downgrade(database_url, "0014_tenant_salts")
+    days = [DAY + timedelta(days=number) for number in range(3)]
+    with psycopg.connect(database_url) as connection:
+        for day, waiting, kept in zip(days, (2, 0, 2), (True, True, False), strict=True):
+            connection.execute(
+                "INSERT INTO days (day, revision, changed_at, validated_revision, waiting) VALUES (%s, 3, %s, 3, %s)",
+                (day, NOON, waiting),
+            )
+            if kept:  # else retention removed them
+                connection.execute(
+                    "INSERT INTO tasks (task_key, tenant_key, first_at, routed, day, segments)"
+                    " VALUES (%s, '', %s, true, %s, '{}')",
+                    (str(day).encode(), NOON, day),
+                )
+    upgrade(database_url)
+    with psycopg.connect(database_url) as connection:
+        revisions = connection.execute("SELECT revision FROM days ORDER BY day").fetchall()
+    assert revisions == [(4,), (3,), (3,)]
+
+
 @pytest.fixture
 def pool(settings: Settings) -> Iterator[BenchmarkPool]:
     with BenchmarkPool.open(settings) as opened:

@@ -89,6 +89,14 @@ class PointParameters(SystemFilter):
     cursor: str | None = Field(None, description="`next` of the page before, with the same filter and order")
 
 
+class WaitingParameters(Parameters):
+    """Which waiting tasks."""
+
+    tenant: list[TenantHash] = Field([], description="one of these tenants' hashes")
+    older_than_s: float = Field(0, ge=0, le=1e9, description="that have waited so many seconds or longer")
+    limit: int = Field(100, gt=0, le=1000, description="at most so many")
+
+
 class QualityParameters(Parameters):
     """Which days; both ends are included."""
 
@@ -126,6 +134,7 @@ class StatisticsCoverage(Answer):
 
     since: datetime | None = Field(description="the start in whole hours; null: the beginning")
     until: datetime | None = Field(description="the end, not included; null: now")
+    watermark: datetime | None = Field(description="all that collectors wrote before it was taken in; null: unknown")
     from_points: list[DayRange] = Field(description="answered from single points")
     from_aggregates: list[DayRange] = Field(description="answered from the cold tier's aggregates")
     left_out: list[DayRange] = Field(description="cannot be answered as asked")
@@ -183,9 +192,19 @@ class TierTotals(Answer):
     last_day: date | None
 
 
+class Watermark(Answer):
+    """Up to when all that collectors wrote was taken in."""
+
+    at: datetime
+    observed_at: datetime = Field(description="when the collectors' folder was last looked at")
+    held_by: str | None = Field(description="the open segment that holds it back")
+    open_segments: int = Field(description="segments that collectors were writing then")
+
+
 class PoolStatistics(Answer):
     """The pool as a whole."""
 
+    watermark: Watermark | None = Field(description="null: nobody looked for segments yet")
     counts: dict[str, int] = Field(description="what became of all lines; `points` counts tasks, `linesInPoints` lines")
     first_day: date | None
     last_day: date | None
@@ -262,6 +281,26 @@ class QualityReport(Answer):
     warnings_by_gate: dict[str, int] = Field(description="points")
     targets: list[Target]
     passed: bool
+
+
+class WaitingTask(Answer):
+    """A task that lacks a log."""
+
+    day: date
+    task_id: str
+    tenant_id: str | None = Field(description="the tenant's hash; null where no log names a tenant")
+    present: list[str] = Field(description="the logs that came")
+    missing: list[str] = Field(description="the logs that it lacks to be a point")
+    since: datetime = Field(description="when the first of its lines was taken in")
+    expires_at: datetime = Field(description="when its lines go to quarantine if nothing comes")
+    lines: int
+
+
+class WaitingTasks(Answer):
+    """Tasks that lack a log, the longest wait first."""
+
+    tasks: list[WaitingTask]
+    more: bool = Field(description="whether there are more than `limit`")
 
 
 class PointPage(Answer):

@@ -1,6 +1,7 @@
 """``/v1/pool``: statistics, quality, batches. Every answer says what it covers."""
 
 import logging
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated
 
@@ -12,8 +13,10 @@ from flywheel.api.callers import authorized
 from flywheel.api.problems import documented
 from flywheel.errors import FlywheelError, ServiceError
 from flywheel.pool.batches import list_batches
+from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.routing_statistics import RoutingStatistics
+from flywheel.pool.waiting import WaitingTask, list_waiting
 
 logger = logging.getLogger(__name__)
 
@@ -119,6 +122,27 @@ def quality(
         details={"from": parameters.since, "to": parameters.until},
     )
     return models.QualityReport.model_validate(found)
+
+
+@router.get("/waiting", responses=refusals("waiting.read"))
+def waiting(
+    parameters: Annotated[models.WaitingParameters, Query()],
+    access: Annotated[Access, Depends(allowed("waiting.read"))],
+) -> models.WaitingTasks:
+    """Tasks that lack a log, the longest wait first: which logs came, which are missing, and when they expire.
+
+    As each day's last validation found them.
+    """
+
+    def read(pool: BenchmarkPool, where: PointFilter) -> tuple[WaitingTask, ...]:
+        before = pool.now() - timedelta(seconds=parameters.older_than_s) if parameters.older_than_s else None
+        return list_waiting(pool, tenants=where.tenants, before=before, limit=parameters.limit + 1)
+
+    asked = PointFilter(tenants=tuple(parameters.tenant))
+    details = {"older_than_s": parameters.older_than_s, "limit": parameters.limit}
+    rows = access.read(read, asked=asked, details=details, rows=lambda found: min(len(found), parameters.limit))
+    tasks = [models.WaitingTask.model_validate(task) for task in rows[: parameters.limit]]
+    return models.WaitingTasks(tasks=tasks, more=len(rows) > parameters.limit)
 
 
 @router.get("/batches", responses=refusals("batches.read"))

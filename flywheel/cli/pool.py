@@ -11,6 +11,7 @@ from flywheel.cli.export import export, release
 from flywheel.cli.halts import halts, lift
 from flywheel.cli.output import print_json, print_mapping, print_table
 from flywheel.cli.pool_queries import points, quality, statistics
+from flywheel.cli.waiting import waiting, watermark_sentence
 
 if TYPE_CHECKING:
     from flywheel.settings import Settings
@@ -29,6 +30,7 @@ def pool() -> None:
       flywheel pool erase --tenant acme --dry-run
       flywheel pool statistics smollm2-few-shot
       flywheel pool alerts
+      flywheel pool waiting --older-than 2d
       flywheel pool halts
       flywheel pool points --failure --limit 5
       flywheel pool quality
@@ -45,28 +47,29 @@ for command in (alerts, halts, lift):
 def status(load: "Callable[[], Settings]", as_json: bool) -> None:
     """Count what became of every line: points, quarantined, duplicates, waiting; and what training still lacks.
 
+    A day is open until the watermark has passed its end and the allowed lateness; stale until it ran with its last
+    lines; waiting while a task of it lacks a log; else complete.
+
     \b
     Example:
       flywheel pool status --json
     """
 
     from flywheel.cli.connection import pool_of
-    from flywheel.pool.overview import list_days, pool_counts
+    from flywheel.pool.overview import list_days, pool_counts, pool_watermark
     from flywheel.pool.readiness import missing, readiness
 
     with pool_of(load()) as opened:
-        counts = pool_counts(opened)
+        counts, mark = pool_counts(opened), pool_watermark(opened)
         days = audited(opened, "overview.read", lambda: list_days(opened))
         lacking = missing(readiness(opened, now=opened.now()), opened.settings.batch)
     if as_json:
-        print_json({"counts": counts, "days": days, "missingForTraining": lacking})
+        print_json({"counts": counts, "watermark": mark, "days": days, "missingForTraining": lacking})
         return
     print_mapping(counts)
-    click.echo()
-    print_table(
-        ("day", "lines", "points", "quarantined", "duplicates", "waiting", "hot", "warm", "cold"),
-        [(d.day, d.lines, d.points, d.quarantined, d.duplicates, d.waiting, d.hot, d.warm, d.cold) for d in days],
-    )
+    click.echo(f"\n{watermark_sentence(mark)}\n")
+    columns = ("lines", "points", "quarantined", "duplicates", "waiting", "hot", "warm", "cold", "completeness")
+    print_table(("day", *columns), [(d.day, *(getattr(d, name) for name in columns)) for d in days])
     click.echo()
     click.echo("\n".join(f"training lacks {sentence}" for sentence in lacking) or "ready for a training batch")
 
@@ -152,5 +155,5 @@ def counts(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in numbers.items()) or "-"
 
 
-for command in (statistics, points, quality, export, release):
+for command in (statistics, points, quality, waiting, export, release):
     pool.add_command(command)

@@ -21,6 +21,7 @@ from flywheel.pool.readiness import PHASES, chosen_now, contents_now, missing, r
 from flywheel.pool.rows import column_text
 from flywheel.pool.selection import Offer
 from flywheel.pool.splits import check_leakage
+from flywheel.pool.watermark import watermark_now
 from flywheel.settings import Phase
 
 BATCH_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -65,6 +66,7 @@ def make_batch(pool: BenchmarkPool, batch_id: str, *, now: datetime) -> Batch:
         if stored is not None:
             check_trainable(stored)
             return stored
+        watermark = watermark_now(connection)  # before the points are read: it says no more than they hold
         contents = contents_now(pool)
         choice, unusable = chosen_now(pool, connection, contents, now=now)
         lacking = missing(readiness_of(pool, connection, choice), pool.settings.batch)
@@ -76,7 +78,7 @@ def make_batch(pool: BenchmarkPool, batch_id: str, *, now: datetime) -> Batch:
         batch = batch_of(
             batch_id,
             phases,
-            criteria=criteria_of(pool, version=contents.version),
+            criteria=criteria_of(pool, version=contents.version, watermark=watermark),
             digest=digest_of(rows),
             now=now,
             left_out={"unusable": unusable},
@@ -120,10 +122,10 @@ def check_kept(batch: Batch) -> None:
         )
 
 
-def criteria_of(pool: BenchmarkPool, *, version: int) -> dict[str, Any]:
-    """What decided the choice: the settings, and the version of the warm tier they were applied to."""
+def criteria_of(pool: BenchmarkPool, *, version: int, watermark: str | None) -> dict[str, Any]:
+    """What decided the choice: the settings, the version of the warm tier they were applied to, and the watermark."""
     settings: dict[str, Any] = pool.settings.batch.model_dump(mode="json")
-    return {**settings, "profile": pool.settings.profile, "lake_version": version}
+    return {**settings, "profile": pool.settings.profile, "lake_version": version, "watermark": watermark}
 
 
 def batch_of(

@@ -41,6 +41,7 @@ from flywheel.pool.schemas import WARM
 from flywheel.pool.selection import Offer
 from flywheel.pool.splits import check_leakage, held_out_before, published_splits, trained_before
 from flywheel.pool.tenant_salts import HASHING, hashing, present_hashes
+from flywheel.pool.watermark import watermark_now
 from flywheel.settings import Phase
 
 
@@ -158,6 +159,7 @@ def planned(
     pool: BenchmarkPool, connection: Connection[Any], criteria: ExportCriteria, *, export_id: str, now: datetime
 ) -> Planned:
     """Choose, split and describe an export, in the caller's transaction."""
+    watermark = watermark_now(connection)  # before the points are read: it says no more than they hold
     version = pool.lake.version(WARM)
     contents = contents_for(pool, criteria, version=version)
     choice = chosen_now(pool, connection, criteria, contents, now=now)
@@ -180,6 +182,7 @@ def planned(
             **described(criteria),
             "profile": pool.settings.profile,
             "lake_version": version,
+            "watermark": watermark,
             "trained_before": already,
         }
         batch = batch_of(

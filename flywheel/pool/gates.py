@@ -125,6 +125,7 @@ GATES: tuple[Gate, ...] = (
     Gate("bounds", "scores 0–1, latency > 0, counts ≥ 0, reward multiplier 0.1–1", "quarantine"),
     Gate("time", "first action ≤ latency; not in the future; the three logs in order", "quarantine", times_agree, True),
     Gate("consistent", "success ⇒ score > 0; call counts, agents and gates agree", "quarantine", logs_agree, True),
+    Gate("rejected", "no reviewer rejected it while one of its logs was missing", "quarantine", None, True),
     Gate("plausible", "outcome, score and effort fit together", "warning", score_is_plausible),
     Gate("outlier", "latency and tokens ≤ 3 × p99 of the task type's earlier days", "warning", is_no_outlier),
     Gate("privacy", "no PII and no secret in any string; tenantId is 64 hex digits", "critical"),

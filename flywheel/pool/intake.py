@@ -21,6 +21,7 @@ from flywheel.collection.segments import closed_segments
 from flywheel.errors import PoolError
 from flywheel.pool.indexing import IndexedSegment, SegmentIndex, read_index
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.watermark import enter_watermark, observe
 from flywheel.pool.workers import mapped
 from flywheel.records import utc_day
 
@@ -46,7 +47,7 @@ class StaleDay(Struct, frozen=True, kw_only=True):
 
 
 def index_segments(pool: BenchmarkPool, *, now: datetime) -> IntakeReport:
-    """Read each closed segment that the ledger does not know, in one transaction each.
+    """Read each closed segment that the ledger does not know, in one transaction each, then move the watermark.
 
     A kill between any two statements loses nothing and counts nothing twice; several intakes may run at once.
 
@@ -59,6 +60,7 @@ def index_segments(pool: BenchmarkPool, *, now: datetime) -> IntakeReport:
     torn = 0
     changed: set[date] = set()
     count = 0
+    mark = observe(pool.settings.segments_dir, now=now)
     paths = unknown_segments(pool)
     processes = pool.processes if len(paths) >= SEGMENTS_FOR_PROCESSES else 1
     for segment in mapped(read_index, paths, processes=processes):
@@ -73,6 +75,8 @@ def index_segments(pool: BenchmarkPool, *, now: datetime) -> IntakeReport:
         total.size += index.size
         total.stray_lines += index.stray_lines
         changed |= days
+    with pool.transaction() as connection:
+        enter_watermark(connection, mark)
     return IntakeReport(
         new_segments=count,
         lines=total.lines,

@@ -5,8 +5,9 @@ What is decided here, and where lines go:
 - The same content twice is a duplicate; the first copy counts.
 - Another log of the same kind replaces the earlier one: the latest by timestamp is joined, the rest is quarantined as
   ``superseded``. Of executions and evaluations those of the agent that routing chose go first. Feedback is all kept.
-- A task that lacks one of its three logs waits, all its readable lines with it. If the missing one is here but cannot
-  be read, the task is quarantined instead: waiting would be for something that came.
+- A task that lacks one of its three logs waits, all its readable lines with it, until it expires
+  (``flywheel.pool.expiry``). If the missing one is here but cannot be read, the task is quarantined instead: waiting
+  would be for something that came.
 - A log that several tenants could own is quarantined as ``ambiguous``.
 """
 
@@ -72,10 +73,14 @@ class Triple(Struct, frozen=True, kw_only=True):
 
 
 class Joined(Struct, frozen=True, kw_only=True):
-    """All lines of one task, each in exactly one place: the triple, ``waiting``, ``duplicates`` or ``rejections``."""
+    """All lines of one task, each in exactly one place: the triple, ``waiting``, ``duplicates`` or ``rejections``.
+
+    ``since``: when the first readable line of a task that waits arrived.
+    """
 
     triple: Triple | None = None
     waiting: tuple[Line, ...] = ()
+    since: datetime | None = None
     duplicates: int = 0
     rejections: tuple[Rejection, ...] = ()
 
@@ -84,6 +89,17 @@ class Joined(Struct, frozen=True, kw_only=True):
         """How many lines there were."""
         in_triple = len(self.triple.lines) if self.triple else 0
         return in_triple + len(self.waiting) + self.duplicates + len(self.rejections)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The kinds of log that a task has while it waits, in the order of ``KINDS``, feedback last."""
+        there = {type(line.log) for line in self.waiting}
+        return tuple(kind for kind, struct in (*KINDS.items(), ("feedback", Feedback)) if struct in there)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The kinds of log that a waiting task lacks, in the order of ``KINDS``."""
+        return tuple(kind for kind in KINDS if kind not in self.present)
 
 
 def join(raw_lines: Iterable[RawLine]) -> Joined:
@@ -108,7 +124,8 @@ def join(raw_lines: Iterable[RawLine]) -> Joined:
         reasons = tuple(f"its {kind} log cannot be used: {reason}" for kind, reason in sorted(came.items()))
         rejections += [Rejection(raw=line.raw, gates=("incomplete",), reasons=reasons) for line in kept]
         kept = []
-    return Joined(waiting=tuple(kept), duplicates=duplicates, rejections=tuple(rejections))
+    since = min(line.raw.arrived_at for line in readable) if kept else None
+    return Joined(waiting=tuple(kept), since=since, duplicates=duplicates, rejections=tuple(rejections))
 
 
 def read_lines(raw_lines: Iterable[RawLine]) -> tuple[list[Line], list[Unreadable], int]:

@@ -5,7 +5,7 @@ Runs in processes of its own for a large day, so what goes in and out is small a
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import date
+from datetime import date, timedelta
 from hashlib import blake2b
 from operator import itemgetter
 from pathlib import Path
@@ -15,20 +15,31 @@ from msgspec import Struct
 
 from flywheel.errors import PoolError
 from flywheel.pool.digests import Digest
+from flywheel.pool.expiry import Waiting, expired, is_expired, waiting_row
 from flywheel.pool.files import LakeFile, batches_of, lake_file
 from flywheel.pool.gates import WAIVABLE_GATES, Finding, Severity, Surroundings, judge
 from flywheel.pool.history import History
-from flywheel.pool.joining import Joined, Rejection, Triple, join, point_of
+from flywheel.pool.joining import Joined, Line, Rejection, Triple, join, point_of
 from flywheel.pool.lake import PARTITION
 from flywheel.pool.parts import RawLine, owned_lines
 from flywheel.pool.rows import Row, arrow_schema, column_text, row_of
 from flywheel.pool.schemas import POINT_COLUMNS
 
 DOOR_GATES = frozenset({"complete", "types", "bounds"})
+REJECTED = Finding(
+    gate="rejected",
+    severity="quarantine",
+    reason="a reviewer rejected it while one of its logs was missing; the log came, `flywheel quarantine release` lets "
+    "the task pass",
+)
 
 
 class Ledger(Struct):
-    """The running account of a day, in lines and in tasks. ``reasons`` counts turned-away lines by gate."""
+    """The running account of a day, in lines and in tasks. ``reasons`` counts turned-away lines by gate.
+
+    ``quarantined_tasks`` had all their logs, or one that cannot be read; ``expired_tasks`` lack one. ``missing`` counts
+    tasks that wait by what they lack.
+    """
 
     lines: int = 0
     lines_in_points: int = 0
@@ -39,11 +50,13 @@ class Ledger(Struct):
     points: int = 0
     quarantined_tasks: int = 0
     waiting_tasks: int = 0
+    expired_tasks: int = 0
     rl_ready: int = 0
     without_first_action: int = 0
     released: int = 0
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
     warnings: Counter[str] = msgspec.field(default_factory=Counter)
+    missing: Counter[str] = msgspec.field(default_factory=Counter)
 
     def add(self, other: "Ledger") -> None:
         """Account for what another one did."""
@@ -79,12 +92,17 @@ class Rejected(Struct, frozen=True, array_like=True):
 
 
 class Judge(Struct, frozen=True, kw_only=True):
-    """What a day's tasks are judged with. ``approved`` are quarantined lines that a reviewer released."""
+    """What a day's tasks are judged with. ``approved`` are quarantined lines that a reviewer released.
+
+    ``rejected`` are those that one rejected while their task lacked a log; ``longest_wait`` is for such a log.
+    """
 
     day: date
     around: Surroundings
     history: History
+    longest_wait: timedelta
     approved: frozenset[str]
+    rejected: frozenset[str]
 
 
 class PartJob(Struct, frozen=True, kw_only=True):
@@ -105,6 +123,7 @@ class JudgedPart(Struct, frozen=True, kw_only=True):
     file: LakeFile | None
     digest: Digest
     rejected: tuple[Rejected, ...]
+    waiting: tuple[Waiting, ...]
     ledger: Ledger
 
 
@@ -112,10 +131,11 @@ def judge_part(job: PartJob) -> JudgedPart:
     """Join a part's lines and judge its tasks. Rows are sorted by task type, then time: queries ask for either."""
     ledger = Ledger()
     rejections: list[Rejection] = []
+    waiting: list[Waiting] = []
     rows = [
         row
         for joined in joined_tasks(owned_lines(job.chunks, job.owners, folder=job.segments_dir), ledger)
-        if (row := row_of_task(joined, job.judge, ledger, rejections)) is not None
+        if (row := row_of_task(joined, job.judge, ledger, rejections, waiting)) is not None
     ]
     rows.sort(key=itemgetter("task_type", "timestamp", "id"))
     account_for(rejections, ledger)
@@ -125,6 +145,7 @@ def judge_part(job: PartJob) -> JudgedPart:
         file=lake_file(batches, key=PARTITION) if rows else None,
         digest=digest,
         rejected=tuple(rejected(rejection, day=job.judge.day) for rejection in rejections),
+        waiting=tuple(waiting),
         ledger=ledger,
     )
 
@@ -140,23 +161,40 @@ def joined_tasks(lines: Iterable[RawLine], ledger: Ledger) -> Iterator[Joined]:
         yield join(tasks.pop(key))
 
 
-def row_of_task(joined: Joined, judged_with: Judge, ledger: Ledger, rejections: list[Rejection]) -> Row | None:
+def row_of_task(
+    joined: Joined, judged_with: Judge, ledger: Ledger, rejections: list[Rejection], waiting: list[Waiting]
+) -> Row | None:
     """Account for one task; its row if it is a point."""
     ledger.duplicates += joined.duplicates
     rejections += joined.rejections
     if joined.triple is not None:
         return row_of_triple(joined.triple, judged_with, ledger, rejections)
-    if joined.waiting:
-        ledger.waiting += len(joined.waiting)
-        ledger.waiting_tasks += 1
-    else:
+    if joined.since is None:
         ledger.quarantined_tasks += 1
+    elif may_wait(joined, judged_with):
+        row = waiting_row(joined)
+        waiting.append(row)
+        ledger.waiting += row.lines
+        ledger.waiting_tasks += 1
+        ledger.missing[", ".join(row.missing)] += 1
+    else:
+        rejections += expired(joined, longest_wait=judged_with.longest_wait)
+        ledger.expired_tasks += 1
     return None
+
+
+def may_wait(joined: Joined, judged_with: Judge) -> bool:
+    """Whether an incomplete task has time left, and nobody rejected it already."""
+    assert joined.since is not None
+    in_time = not is_expired(joined.since, longest_wait=judged_with.longest_wait, now=judged_with.around.now)
+    return in_time and not is_rejected(joined.waiting, judged_with)
 
 
 def row_of_triple(triple: Triple, judged_with: Judge, ledger: Ledger, rejections: list[Rejection]) -> Row | None:
     """The row of a joined task that passes its gates, or that a reviewer let through."""
     findings = judge(triple, judged_with.around)
+    if is_rejected(triple.lines, judged_with):
+        findings = (REJECTED, *findings)
     failed = gates_of(findings, "quarantine")
     warned = gates_of(findings, "warning")
     if failed and not (WAIVABLE_GATES.issuperset(failed) and is_released(triple, judged_with)):
@@ -184,6 +222,13 @@ def gates_of(findings: Iterable[Finding], severity: Severity) -> tuple[str, ...]
 def is_released(triple: Triple, judged_with: Judge) -> bool:
     """Whether a reviewer approved every line of the task."""
     return all(quarantine_id(judged_with.day, line.raw.payload) in judged_with.approved for line in triple.lines)
+
+
+def is_rejected(lines: Iterable[Line], judged_with: Judge) -> bool:
+    """Whether a reviewer rejected a line of the task while it lacked a log."""
+    if not judged_with.rejected:
+        return False
+    return any(quarantine_id(judged_with.day, line.raw.payload) in judged_with.rejected for line in lines)
 
 
 def account_for(rejections: list[Rejection], ledger: Ledger) -> None:

@@ -24,6 +24,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.privacy_budget import spent_tenants
 from flywheel.pool.quarantine import State
 from flywheel.pool.tiers import Tier
+from flywheel.pool.waiting import COUNTS
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -127,6 +128,39 @@ MEASURES: tuple[Measure, ...] = (
             "SELECT CASE WHEN distribution->'points' ?& ARRAY['sft', 'grpo'] THEN 'training' ELSE 'export' END,"
             " count(*) FROM batches GROUP BY 1"
         ),
+    ),
+    Measure(
+        name="flywheel_pool_waiting_tasks",
+        help="Tasks that lack a log, by the logs they lack and by how long they have waited.",
+        labels=("missing", "age"),
+        query=COUNTS,
+    ),
+    Measure(
+        name="flywheel_pool_longest_wait_seconds",
+        help="Seconds that the task waits that has waited longest; absent where none waits.",
+        query=sql.SQL(
+            "SELECT greatest(0, extract(epoch FROM %(now)s - min(since))) FROM waiting_tasks HAVING count(*) > 0"
+        ),
+    ),
+    Measure(
+        name="flywheel_pool_expired_tasks",
+        help="Tasks of all days that are in quarantine because a log did not come in time.",
+        query=sql.SQL("SELECT coalesce(sum((report->>'expired_tasks')::bigint), 0) FROM days"),
+    ),
+    Measure(
+        name="flywheel_pool_watermark_timestamp_seconds",
+        help="All that collectors wrote before it was taken in; absent before anybody looked.",
+        query=sql.SQL("SELECT extract(epoch FROM at) FROM watermark"),
+    ),
+    Measure(
+        name="flywheel_pool_watermark_observed_timestamp_seconds",
+        help="When the collectors' folder was last looked at.",
+        query=sql.SQL("SELECT extract(epoch FROM observed_at) FROM watermark"),
+    ),
+    Measure(
+        name="flywheel_pool_open_segments",
+        help="Segments that collectors were writing when their folder was last looked at.",
+        query=sql.SQL("SELECT open_segments FROM watermark"),
     ),
     Measure(
         name="flywheel_pool_segment_lines",
@@ -239,7 +273,7 @@ def families(pool: BenchmarkPool, *, now: datetime) -> Iterator["Metric"]:
 
 def measured(connection: Connection[Any], measure: Measure, *, now: datetime) -> "Metric":
     """One metric of the table."""
-    rows = connection.execute(measure.query, {"now": now, "recent": now - RECENT})
+    rows = connection.execute(measure.query, {"now": now, "recent": now - RECENT, "day": None})
     samples = dict.fromkeys(measure.always, 0.0) | {tuple(labels): float(value) for *labels, value in rows}
     return family(measure.name, measure.help, samples, labels=measure.labels, kind=measure.kind)
 

@@ -7,10 +7,14 @@ from msgspec import Struct
 from psycopg import Connection
 
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.watermark import Completeness, Watermark, completeness, read_watermark
 
 
 class DayOverview(Struct, frozen=True, kw_only=True):
-    """One day in the ledger. Counts of lines, but for ``points``; rows per tier are None where it was never placed."""
+    """One day in the ledger. Counts of lines, but for ``points`` and ``waiting_tasks``; see ``completeness``.
+
+    Rows per tier are None where it was never placed.
+    """
 
     day: date
     lines: int
@@ -24,6 +28,38 @@ class DayOverview(Struct, frozen=True, kw_only=True):
     hot: int | None
     warm: int | None
     cold: int | None
+    waiting_tasks: int
+    completeness: Completeness
+
+
+class DayState(Struct, frozen=True, kw_only=True):
+    """How far a day is, and by which watermark; see ``flywheel.pool.watermark``. None: nobody looked for segments."""
+
+    completeness: Completeness
+    watermark: datetime | None
+    watermark_held_by: str | None
+
+
+def day_state(pool: BenchmarkPool, day: date) -> DayState:
+    """How far a day is now; one that the ledger does not know has no lines.
+
+    Raises:
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    with pool.transaction() as connection:
+        mark = read_watermark(connection)
+        row = connection.execute(
+            "SELECT revision > validated_revision, EXISTS (SELECT FROM waiting_tasks WHERE day = %(day)s) FROM days"
+            " WHERE day = %(day)s",
+            {"day": day},
+        ).fetchone()
+    stale, waiting = row or (False, False)
+    lateness = pool.settings.joining.allowed_lateness
+    return DayState(
+        completeness=completeness(day, mark, allowed_lateness=lateness, stale=stale, waiting=waiting),
+        watermark=None if mark is None else mark.at,
+        watermark_held_by=None if mark is None else mark.held_by,
+    )
 
 
 def pool_counts(pool: BenchmarkPool) -> dict[str, int]:
@@ -54,12 +90,35 @@ def list_days(pool: BenchmarkPool) -> tuple[DayOverview, ...]:
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
-        rows = connection.execute(
-            "SELECT day, lines, points, lines_in_points, quarantined, duplicates, waiting, validated_at,"
-            " privacy_violations,"
-            " (SELECT rows FROM tier_days WHERE tier_days.day = days.day AND tier = 'hot'),"
-            " (SELECT rows FROM tier_days WHERE tier_days.day = days.day AND tier = 'warm'),"
-            " (SELECT rows FROM tier_days WHERE tier_days.day = days.day AND tier = 'cold')"
-            " FROM days ORDER BY day DESC"
-        ).fetchall()
-    return tuple(DayOverview(**dict(zip(DayOverview.__struct_fields__, row, strict=True))) for row in rows)
+        mark = read_watermark(connection)
+        rows = connection.execute(DAYS).fetchall()
+    lateness = pool.settings.joining.allowed_lateness
+    return tuple(
+        DayOverview(
+            **dict(zip(COUNTED, row, strict=True)),
+            completeness=completeness(row[0], mark, allowed_lateness=lateness, stale=bool(stale), waiting=row[-1] > 0),
+        )
+        for *row, stale in rows
+    )
+
+
+def pool_watermark(pool: BenchmarkPool) -> Watermark | None:
+    """Up to when all that collectors wrote was taken in; None before anybody looked for segments.
+
+    Raises:
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    with pool.transaction() as connection:
+        return read_watermark(connection)
+
+
+COUNTED = DayOverview.__struct_fields__[:-1]
+DAYS = """
+SELECT day, lines, points, lines_in_points, quarantined, duplicates, waiting, validated_at, privacy_violations,
+    (SELECT rows FROM tier_days WHERE tier_days.day = days.day AND tier = 'hot'),
+    (SELECT rows FROM tier_days WHERE tier_days.day = days.day AND tier = 'warm'),
+    (SELECT rows FROM tier_days WHERE tier_days.day = days.day AND tier = 'cold'),
+    (SELECT count(*) FROM waiting_tasks WHERE waiting_tasks.day = days.day),
+    revision > validated_revision
+FROM days ORDER BY day DESC
+"""

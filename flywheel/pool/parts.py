@@ -50,17 +50,22 @@ class SegmentLine(Struct, frozen=True, array_like=True):
 
 
 class Chunk(Struct, frozen=True, array_like=True):
-    """The lines of one segment that are of one part, in their order."""
+    """The lines of one segment that are of one part, in their order. ``arrived_at``: when the segment was taken in."""
 
     segment: str
+    arrived_at: datetime
     lines: list[SegmentLine]
 
 
 class RawLine(Struct, frozen=True, kw_only=True):
-    """One line of a day. ``task_key`` is None for a stray line, ``owner_key`` where several tenants have the task."""
+    """One line of a day. ``task_key`` is None for a stray line, ``owner_key`` where several tenants have the task.
+
+    ``arrived_at``: when the pool took its segment in, by the pool's clock.
+    """
 
     payload: bytes
     segment: str
+    arrived_at: datetime
     log: str
     task_id: str | None
     task_key: bytes | None
@@ -83,6 +88,7 @@ class SegmentJob(Struct, frozen=True, kw_only=True):
 
     path: Path
     written_at: datetime
+    arrived_at: datetime
     torn: int
     holds_strays: bool
     count: int
@@ -109,7 +115,7 @@ def keys_of(keys: Iterable[tuple[bytes, bytes]]) -> "np.ndarray[Any, Any]":
 def sort_segment(job: SegmentJob) -> list[tuple[int, bytes]]:
     """The same as ``lines_by_part``, each part's lines encoded as a chunk that ``chunks_in`` reads."""
     name = job.path.name
-    return [(part, framed(Chunk(name, some))) for part, some in lines_by_part(job).items()]
+    return [(part, framed(Chunk(name, job.arrived_at, some))) for part, some in lines_by_part(job).items()]
 
 
 def framed(chunk: Chunk) -> bytes:
@@ -265,6 +271,7 @@ def owned_lines(content: bytes, owners: bytes, *, folder: Path) -> Iterator[RawL
             yield RawLine(
                 payload=payload,
                 segment=chunk.segment,
+                arrived_at=chunk.arrived_at,
                 log=line.log,
                 task_id=line.task_id,
                 task_key=line.task_key,

@@ -50,6 +50,7 @@ class DaySegment(Struct, frozen=True):
     written_at: datetime
     torn: int
     bytes: int
+    arrived_at: datetime
 
 
 class DayPlan(Struct, frozen=True, kw_only=True):
@@ -123,7 +124,7 @@ def sorted_keys(owners: list[list[Owner]]) -> "tuple[np.ndarray[Any, Any], np.nd
 def day_segments(connection: Connection[Any], day: date) -> tuple[DaySegment, ...]:
     """Names of the segments that hold lines of the day, in order of arrival, and whether stray lines are among them."""
     rows = connection.execute(
-        "SELECT name, written_day = %(day)s AND stray_lines > 0, written_at, torn, bytes FROM segments"
+        "SELECT name, written_day = %(day)s AND stray_lines > 0, written_at, torn, bytes, indexed_at FROM segments"
         " WHERE (written_day = %(day)s AND stray_lines > 0)"
         " OR id IN (SELECT unnest(segments) FROM tasks WHERE day = %(day)s) ORDER BY id",
         {"day": day},
@@ -146,6 +147,7 @@ def segment_jobs(pool: BenchmarkPool, plan: DayPlan) -> Iterator[SegmentJob]:
         yield SegmentJob(
             path=path,
             written_at=segment.written_at,
+            arrived_at=segment.arrived_at,
             torn=segment.torn,
             holds_strays=segment.holds_strays,
             count=len(plan.owners),

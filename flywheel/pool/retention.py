@@ -25,7 +25,7 @@ from flywheel.pool.schemas import ANONYMIZED, COLD, LAKE_TABLES, POINT_COLUMNS, 
 from flywheel.pool.tiers import Stored, age_days, aggregate_cold, place_hot, place_warm, stored_points
 from flywheel.records import utc_day
 
-Store = Literal["hot", "warm", "points", "cold", "statistics", "quarantine", "segments"]
+Store = Literal["hot", "warm", "points", "cold", "statistics", "quarantine", "waiting", "segments"]
 
 
 class Expired(Struct, frozen=True, kw_only=True):
@@ -50,6 +50,7 @@ HAVING count(*) = 3 AND days.revision <= least(
 AGED_ROWS: dict[Store, str] = {
     "statistics": "SELECT day, count(*) FROM agent_statistics WHERE day < %s GROUP BY day",
     "quarantine": "SELECT day, count(*) FROM quarantine WHERE day < %s GROUP BY day",
+    "waiting": "SELECT day, count(*) FROM waiting_tasks WHERE day < %s GROUP BY day",
 }
 
 
@@ -120,6 +121,7 @@ def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
         "cold": leave_cold,
         "statistics": remove_statistics,
         "quarantine": remove_quarantine,
+        "waiting": remove_waiting,
         "segments": remove_segments,
     }
     removed: list[Expired] = []
@@ -191,6 +193,13 @@ def remove_quarantine(pool: BenchmarkPool, day: date, now: datetime) -> None:
     del now
     with pool.transaction() as connection:
         connection.execute("DELETE FROM quarantine WHERE day = %s", (day,))
+
+
+def remove_waiting(pool: BenchmarkPool, day: date, now: datetime) -> None:
+    """Forget the day's waiting tasks: their lines go with the raw segments."""
+    del now
+    with pool.transaction() as connection:
+        connection.execute("DELETE FROM waiting_tasks WHERE day = %s", (day,))
 
 
 def keep_below(pool: BenchmarkPool, day: date, now: datetime) -> None:

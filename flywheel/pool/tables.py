@@ -98,6 +98,32 @@ quarantine = Table(
     CheckConstraint("state IN ('pending', 'approved', 'rejected')", name="state_known"),
 )
 
+waiting_tasks = Table(
+    "waiting_tasks",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("task_key", LargeBinary, primary_key=True, comment="blake2b of taskId"),
+    Column("owner_key", LargeBinary, primary_key=True, comment="as in quarantine; empty where the logs name no tenant"),
+    Column("task_id", Text, nullable=False),
+    Column("tenant_id", LargeBinary, comment="its name as UTF-8; null where the logs name none"),
+    Column("present", ARRAY(Text), nullable=False, comment="the logs that came"),
+    Column("missing", ARRAY(Text), nullable=False, comment="the logs that it lacks to be a point"),
+    Column("since", Instant, nullable=False, comment="when the first of its lines was taken in"),
+    Column("lines", BigInteger, nullable=False),
+)
+Index("ix_waiting_tasks_since", waiting_tasks.c.since)
+
+watermark = Table(
+    "watermark",
+    metadata,
+    Column("singleton", Boolean, primary_key=True, server_default=text("true")),
+    Column("at", Instant, nullable=False, comment="all that collectors wrote before it is in the ledger"),
+    Column("observed_at", Instant, nullable=False, comment="when collectors' folder was last looked at"),
+    Column("held_by", Text, comment="the open segment that holds it back; null where none does"),
+    Column("open_segments", Integer, nullable=False),
+    CheckConstraint("singleton", name="one_row"),
+)
+
 hot_points = Table(
     "hot_points",
     metadata,

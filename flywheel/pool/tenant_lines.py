@@ -47,6 +47,7 @@ THEIRS = sql.SQL(
 COUNT_TASKS = sql.SQL("SELECT count(*) FROM tasks WHERE {}").format(THEIRS)
 TASK_DAYS = sql.SQL("SELECT DISTINCT day FROM tasks WHERE day IS NOT NULL AND {}").format(THEIRS)
 DELETE_TASKS = sql.SQL("DELETE FROM tasks WHERE {}").format(THEIRS)
+DELETE_WAITING = "DELETE FROM waiting_tasks WHERE owner_key = %(key)s OR owner_key = '' AND task_key = ANY(%(tasks)s)"
 SEGMENTS = sql.SQL(
     "SELECT id, name, written_at, written_day, lines, stray_lines FROM segments"
     " WHERE stray_lines > 0 OR torn > 0 OR id IN (SELECT unnest(segments) FROM tasks WHERE {}) ORDER BY id"
@@ -206,8 +207,7 @@ def damage_mentions(path: Path, damages: Iterable[Damage], names: Iterable[str])
     """Of each damage whether it holds one of these names."""
     content = segment_bytes(path)
     for damage in damages:
-        damaged = bytes(content[damage.offset : damage.offset + damage.size])
-        yield any(mentions(damaged, name) for name in names)
+        yield any(mentions(bytes(content[damage.offset : damage.offset + damage.size]), name) for name in names)
 
 
 def ledger_segments(connection: Connection[Any], lines: TenantLines) -> Iterator[LedgerSegment]:
@@ -334,9 +334,10 @@ def rewrite(connection: Connection[Any], path: Path, segment: LedgerSegment, lin
 
 
 def forget_lines(connection: Connection[Any], lines: TenantLines) -> None:
-    """Delete a tenant's rows from quarantine, outcomes and tasks."""
+    """Delete a tenant's rows from quarantine, waiting tasks, outcomes and tasks."""
     ids = [line_id for line_id, _ in quarantined_lines(connection, lines)]
     connection.execute("DELETE FROM quarantine WHERE id = ANY(%s)", (ids,))
+    connection.execute(DELETE_WAITING, lines.parameters)
     connection.execute("DELETE FROM task_outcomes WHERE task_id = ANY(%s)", (outcomes_of(connection, lines),))
     connection.execute(DELETE_TASKS, lines.parameters)
 

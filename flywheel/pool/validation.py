@@ -11,10 +11,11 @@ from psycopg.types.json import Jsonb
 
 from flywheel.errors import PoolError
 from flywheel.pool.digests import Digest
+from flywheel.pool.expiry import INCOMPLETE_EXPIRED, Waiting
 from flywheel.pool.files import LakeFile
 from flywheel.pool.gates import Surroundings
 from flywheel.pool.history import History, history_before
-from flywheel.pool.judging import Judge, JudgedPart, Ledger, PartJob, Rejected, judge_part
+from flywheel.pool.judging import REJECTED, Judge, JudgedPart, Ledger, PartJob, Rejected, judge_part
 from flywheel.pool.parts import TASKS_A_PART, gathered, sort_segment
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.raw import DayPlan, plan_day, segment_jobs
@@ -27,6 +28,8 @@ class ValidationReport(Struct, frozen=True, kw_only=True):
     """What became of a day. ``points`` and ``…_tasks`` count tasks; all that is in ``outcome`` counts lines.
 
     Lines in = lines in points + quarantined + duplicates + waiting, always. Fractions are 0–1, and 1 for an empty day.
+    ``expired_tasks`` are in quarantine because a log did not come in time; no gate judged them, so that they are in
+    no fraction of tasks. ``missing`` counts waiting tasks by the logs they lack.
     """
 
     day: date
@@ -38,6 +41,7 @@ class ValidationReport(Struct, frozen=True, kw_only=True):
     points: int
     quarantined_tasks: int
     waiting_tasks: int
+    expired_tasks: int = 0
     clean_fraction: float
     schema_valid_fraction: float
     rl_ready_fraction: float
@@ -46,6 +50,7 @@ class ValidationReport(Struct, frozen=True, kw_only=True):
     released: int
     reasons: dict[str, int]
     warnings: dict[str, int]
+    missing: dict[str, int] = {}
     digest: str
 
     @property
@@ -79,11 +84,14 @@ def validate_day(
             day=day,
             around=surroundings(pool, history := history_before(connection, day), now=now),
             history=history,
+            longest_wait=pool.settings.joining.longest_wait,
             approved=approved_lines(connection, day),
+            rejected=rejected_lines(connection, day),
         )
         ledger = Ledger()
         digest = Digest()
         create_rejected(connection)
+        connection.execute("DELETE FROM waiting_tasks WHERE day = %s", (day,))
         files = account(connection, judged_parts(pool, plan, judge_of_day), day=day, ledger=ledger, digest=digest)
         pool.replace_files(VALIDATED, day, files, schema=arrow_schema(POINT_COLUMNS))
         report = report_of(day, ledger, digest=digest.hexdigest())
@@ -118,7 +126,8 @@ def judged_parts(pool: BenchmarkPool, plan: DayPlan, judge_of_day: Judge) -> Ite
 def account(
     connection: Connection[Any], parts: Iterable[JudgedPart], *, day: date, ledger: Ledger, digest: Digest
 ) -> Iterator[LakeFile]:
-    """The points of the parts; on the way the ledger and the digest fill, and turned-away lines go to PostgreSQL.
+    """The points of the parts; on the way the ledger and the digest fill, and what is turned away or waits goes to
+    PostgreSQL.
 
     Raises:
         PoolError: lines were lost on the way; it is raised before the points are committed.
@@ -126,6 +135,7 @@ def account(
     for part in parts:
         ledger.add(part.ledger)
         copy_rejected(connection, part.rejected)
+        copy_waiting(connection, part.waiting, day=day)
         digest.update(part.digest)
         if part.file is not None:
             yield part.file
@@ -145,6 +155,7 @@ def report_of(day: date, ledger: Ledger, *, digest: str) -> ValidationReport:
         points=ledger.points,
         quarantined_tasks=ledger.quarantined_tasks,
         waiting_tasks=ledger.waiting_tasks,
+        expired_tasks=ledger.expired_tasks,
         clean_fraction=fraction(ledger.points, ledger.points + ledger.quarantined_tasks),
         schema_valid_fraction=fraction(distinct - ledger.unreadable, distinct),
         rl_ready_fraction=fraction(ledger.rl_ready, ledger.points),
@@ -153,6 +164,7 @@ def report_of(day: date, ledger: Ledger, *, digest: str) -> ValidationReport:
         released=ledger.released,
         reasons=dict(ledger.reasons),
         warnings=dict(ledger.warnings),
+        missing=dict(ledger.missing),
         digest=digest,
     )
 
@@ -165,6 +177,15 @@ def fraction(part: int, whole: int) -> float:
 def approved_lines(connection: Connection[Any], day: date) -> frozenset[str]:
     """Ids of the day's quarantined lines that a reviewer approved."""
     rows = connection.execute("SELECT id FROM quarantine WHERE day = %s AND state = 'approved'", (day,))
+    return frozenset(row[0] for row in rows)
+
+
+def rejected_lines(connection: Connection[Any], day: date) -> frozenset[str]:
+    """Ids of the day's quarantined lines that a reviewer rejected while their task lacked a log."""
+    rows = connection.execute(
+        "SELECT id FROM quarantine WHERE day = %s AND state = 'rejected' AND gates && %s",
+        (day, [INCOMPLETE_EXPIRED, REJECTED.gate]),
+    )
     return frozenset(row[0] for row in rows)
 
 
@@ -181,6 +202,16 @@ def copy_rejected(connection: Connection[Any], lines: Iterable[Rejected]) -> Non
         for line in lines:
             gates, reasons = list(line.gates), list(line.reasons)
             copy.write_row((line.id, line.day, line.task_id, line.owner_key, gates, reasons, line.line))
+
+
+def copy_waiting(connection: Connection[Any], tasks: Iterable[Waiting], *, day: date) -> None:
+    """Enter more of the day's waiting tasks."""
+    with connection.cursor().copy(
+        "COPY waiting_tasks (day, task_key, owner_key, task_id, tenant_id, present, missing, since, lines) FROM STDIN"
+    ) as copy:
+        for task in tasks:
+            names = (task.task_key, task.owner_key, task.task_id, task.tenant_id)
+            copy.write_row((day, *names, list(task.present), list(task.missing), task.since, task.lines))
 
 
 def replace_quarantine(connection: Connection[Any], day: date) -> None:

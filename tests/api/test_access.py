@@ -49,6 +49,7 @@ GETS = {
     "/v1/pool/quality": OVERVIEW,
     "/v1/pool/batches": {"trainer"},
     "/v1/pool/batches/{batch_id}": {"trainer"},
+    "/v1/pool/waiting": {"reviewer"},
     "/metrics": {"analyst"},
 }
 

@@ -77,6 +77,8 @@ def test_the_pool_as_a_whole_and_its_quality(client: TestClient, placed: Benchma
     whole = client.get("/v1/pool/statistics").json()
     assert (whole["counts"]["points"], whole["tiers"]["warm"]["days"]) == (96, 3)
     assert whole["counts"]["linesInPoints"] == 288
+    assert whole["watermark"]["at"] == whole["coverage"]["watermark"] is not None
+    assert (whole["watermark"]["heldBy"], whole["watermark"]["openSegments"]) == (None, 0)
     found = client.get("/v1/pool/quality", params={"from": str(DAYS[0]), "to": str(DAYS[1])}).json()
     assert (found["days"], found["points"], found["unverifiedDays"], found["passed"]) == (2, 48, 2, False)
     assert any("days unverified" in target["verdict"] for target in found["targets"])
@@ -110,7 +112,7 @@ def test_batches_are_listed_and_described(settings: Settings) -> None:
 
 def test_who_has_no_token_or_another_is_refused_everywhere_but_at_the_health_check(client: TestClient) -> None:
     paths = set(client.get("/openapi.json").json()["paths"]) - {"/v1/pool/healthz"}
-    assert len(paths) == 9
+    assert len(paths) == 10
     for path in paths:
         asked = path.format(agent_id="a", batch_id="b1")
         for headers in ({"Authorization": ""}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic YTpi"}):
@@ -215,6 +217,7 @@ def test_the_service_describes_itself(client: TestClient) -> None:
             "statistics/system",
             "statistics",
             "quality",
+            "waiting",
             "batches",
             "batches/{batch_id}",
             "points",

@@ -42,9 +42,9 @@ def test_lines_are_listed_by_day_gate_and_state(flywheel: Invoke, settings: Sett
 
 def test_the_gates_are_listed_with_what_can_be_waived(flywheel: Invoke) -> None:
     found = {gate["gate"]: gate for gate in json.loads(flywheel("quarantine", "gates", "--json").output)}
-    assert [name for name, gate in found.items() if gate["waivable"]] == ["time", "consistent"]
+    assert [name for name, gate in found.items() if gate["waivable"]] == ["time", "consistent", "rejected"]
     assert {name for name, gate in found.items() if gate["severity"] == "quarantine"} == {
-        *("complete", "types", "bounds", "time", "consistent")
+        *("complete", "types", "bounds", "time", "consistent", "rejected")
     }
     assert found["outlier"]["demands"] in flywheel("quarantine", "gates").output
 

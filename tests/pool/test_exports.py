@@ -63,6 +63,7 @@ def test_an_export_is_described_whole(pool: BenchmarkPool, phase: Phase) -> None
     assert batch.quality[phase] == {"mean": pytest.approx(0.95), "min": 0.95, "max": 0.95}
     assert (batch.first_at, batch.last_at) == (NOON + timedelta(minutes=1), NOON + timedelta(minutes=15))
     assert batch.criteria["lake_version"] == pool.lake.version(WARM)
+    assert batch.criteria["watermark"] == LATER.isoformat()
     assert batch.criteria["min_quality"] == 0.8
     assert list_batches(pool) == (batch,)
     assert leaked_tasks(pool, "e1") == ()

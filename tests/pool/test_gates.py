@@ -21,7 +21,15 @@ MANDATORY = {"name": "valid_format", "score": 0, "threshold": 1}
 
 def raw_lines(logs: Sequence[Log]) -> list[RawLine]:
     return [
-        RawLine(payload=line, segment="s", log=log["log"], task_id="t", task_key=key_of("t"), owner_key=b"acme")
+        RawLine(
+            payload=line,
+            segment="s",
+            arrived_at=NOON,
+            log=log["log"],
+            task_id="t",
+            task_key=key_of("t"),
+            owner_key=b"acme",
+        )
         for log, line in zip(logs, lines_of(logs), strict=True)
     ]
 

@@ -74,6 +74,12 @@ def test_the_metrics_match_the_ledger(pool: BenchmarkPool) -> None:
     assert found["flywheel_pool_gate_failed_lines"]["time",] == 0
     assert found["flywheel_pool_gate_warned_points"]["plausible",] == 1
     assert found["flywheel_pool_quarantined_lines"] == {("pending",): 4, ("approved",): 0, ("rejected",): 0}
+    assert found["flywheel_pool_waiting_tasks"] == {("<1h", "execution+evaluation"): 1}
+    assert found["flywheel_pool_longest_wait_seconds"] == {(): 0}
+    assert found["flywheel_pool_expired_tasks"] == {(): 0}
+    assert found["flywheel_pool_watermark_timestamp_seconds"] == {(): LATER.timestamp()}
+    assert found["flywheel_pool_watermark_observed_timestamp_seconds"] == {(): LATER.timestamp()}
+    assert found["flywheel_pool_open_segments"] == {(): 0}
     assert found["flywheel_pool_lag_seconds"] == {(): 6 * 3600}
     assert found["flywheel_pool_stale_days"] == {(): 0}
     assert found["flywheel_pool_agent_success_ratio"] == {("agent-a", "tool-calling"): 0.75}
@@ -92,6 +98,19 @@ def test_a_halt_and_a_review_are_seen_at_once(pool: BenchmarkPool) -> None:
     assert found["flywheel_pool_privacy_violations"] == {(): 4}
     assert found["flywheel_pool_alerts_active"]["privacy", "critical"] == 1
     assert found["flywheel_pool_quarantined_lines"]["rejected",] == 3
+
+
+def test_waiting_tasks_are_counted_by_their_age_until_they_expire(pool: BenchmarkPool) -> None:
+    fill(pool)
+    for later, age in ((timedelta(days=2), "<3d"), (timedelta(days=6), "<7d"), (timedelta(days=7), ">=7d")):
+        found = parsed(pool, now=LATER + later)
+        assert values(found["flywheel_pool_waiting_tasks"]) == {(age, "execution+evaluation"): 1}
+        assert values(found["flywheel_pool_longest_wait_seconds"]) == {(): later.total_seconds()}
+    validate_day(pool, DAY, now=LATER + timedelta(days=7))
+    found = parsed(pool, now=LATER + timedelta(days=7))
+    assert values(found["flywheel_pool_expired_tasks"]) == {(): 1}
+    assert values(found["flywheel_pool_gate_failed_lines"])["incomplete-expired",] == 1
+    assert found["flywheel_pool_waiting_tasks"].samples == found["flywheel_pool_longest_wait_seconds"].samples == []
 
 
 def test_an_empty_pool_has_metrics_and_no_lag(pool: BenchmarkPool) -> None:
@@ -113,7 +132,10 @@ def test_no_label_names_a_tenant_a_task_or_a_day(pool: BenchmarkPool) -> None:
     fill(pool)
     text = render_metrics(pool, now=LATER).decode()
     labels = {label for metric in parsed(pool).values() for sample in metric.samples for label in sample.labels}
-    assert labels == {"tier", "outcome", "gate", "state", "agent", "task_type", "alert", "severity", "phase", "kind"}
+    assert labels == {
+        *("tier", "outcome", "gate", "state", "agent", "task_type", "alert", "severity", "phase", "kind"),
+        *("missing", "age"),
+    }
     assert "acme" not in text
     assert "2026-03" not in text
 

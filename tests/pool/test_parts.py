@@ -54,7 +54,7 @@ def test_a_part_holds_whole_tasks_of_a_slice_of_time(pool: BenchmarkPool) -> Non
 
 
 def test_what_waits_on_disk_has_no_name(tmp_path: Path) -> None:
-    chunk = framed(Chunk("s", [SegmentLine(12, 80, "routing", "t" * 2 * BUFFER_BYTES, b"k" * 16, b"")]))
+    chunk = framed(Chunk("s", NOON, [SegmentLine(12, 80, "routing", "t" * 2 * BUFFER_BYTES, b"k" * 16, b"")]))
     with gathered([[(0, chunk)], [(1, chunk), (0, chunk)]], parts=2, folder=tmp_path) as contents:
         assert list(tmp_path.iterdir()) == []
         assert [len(list(chunks_in(chunks))) for chunks in contents] == [2, 1]

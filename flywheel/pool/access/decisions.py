@@ -84,6 +84,7 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         "overview.read": Action(roles=("analyst",), whole_pool=True, by_hour=True),
         "metrics.read": Action(roles=("analyst",), whole_pool=True, all_time=True),
         "quarantine.read": Action(roles=("reviewer",), fields="all"),
+        "waiting.read": Action(roles=("reviewer",), fields="all"),
         "quarantine.decide": Action(roles=("reviewer",), fields="all"),
         "access.manage": Action(roles=("admin",)),
         "audit.read": Action(roles=("admin",)),

@@ -20,6 +20,7 @@ from flywheel.pool.queries.plan import DayRange, last_day, planned, ranges, snap
 from flywheel.pool.queries.sums import By, Span, Sums, add, aggregate_sums, point_sums, statistics_sums
 from flywheel.pool.statistics import Tally
 from flywheel.pool.tenant_salts import of_same_tenants
+from flywheel.pool.watermark import Watermark, read_watermark
 from flywheel.records import utc_day
 
 EVERYTHING = PointFilter()
@@ -61,11 +62,13 @@ class StatisticsCoverage(Struct, frozen=True, kw_only=True):
 
     Days are answered from statistics of whole hours, or else ``from_points`` or ``from_aggregates``. ``left_out`` days
     cannot be answered as asked, ``unplaced`` ones have points that are neither counted nor placed yet, and those
-    ``out_of_date`` are answered as they were before their last logs.
+    ``out_of_date`` are answered as they were before their last logs. All that collectors wrote before ``watermark``
+    has been taken in; None where nobody looked.
     """
 
     since: datetime | None = None
     until: datetime | None = None
+    watermark: datetime | None = None
     from_points: tuple[DayRange, ...] = ()
     from_aggregates: tuple[DayRange, ...] = ()
     left_out: tuple[DayRange, ...] = ()
@@ -102,9 +105,10 @@ class TierTotals(Struct, frozen=True, kw_only=True):
 class PoolStatistics(Struct, frozen=True, kw_only=True):
     """The pool as a whole: what became of all lines, what each tier holds, and who did how well.
 
-    ``counts`` are of lines, but for ``points``.
+    ``counts`` are of lines, but for ``points``. ``watermark`` is None before anybody looked for segments.
     """
 
+    watermark: Watermark | None
     counts: dict[str, int]
     first_day: date | None
     last_day: date | None
@@ -158,6 +162,7 @@ def get_statistics(pool: BenchmarkPool, where: PointFilter = EVERYTHING) -> Pool
         ).fetchone()
         assert row is not None
         with pool.as_service(connection):
+            mark = read_watermark(connection)
             batches = connection.execute(BATCHES, (where.since, where.until)).fetchone()
         assert batches is not None
         tiers = {
@@ -170,6 +175,7 @@ def get_statistics(pool: BenchmarkPool, where: PointFilter = EVERYTHING) -> Pool
     nothing = TierTotals(days=0, rows=0, first_day=None, last_day=None)
     first_day, newest_day, agents = row
     return PoolStatistics(
+        watermark=mark,
         counts=counts,
         first_day=first_day,
         last_day=newest_day,
@@ -187,9 +193,13 @@ def counted(
 ) -> tuple[Sums, StatisticsCoverage]:
     """Sums by a property, and what they cover."""
     if where.tenants or judges_points(where):
-        return counted_by_points(pool, connection, of_same_tenants(pool, connection, where), by=by)
-    hours = structs.replace(where, since=next_hour(where.since), until=next_hour(where.until))
-    return counted_by_statistics(pool, connection, hours, by=by)
+        sums, coverage = counted_by_points(pool, connection, of_same_tenants(pool, connection, where), by=by)
+    else:
+        hours = structs.replace(where, since=next_hour(where.since), until=next_hour(where.until))
+        sums, coverage = counted_by_statistics(pool, connection, hours, by=by)
+    with pool.as_service(connection):
+        mark = read_watermark(connection)
+    return sums, structs.replace(coverage, watermark=None if mark is None else mark.at)
 
 
 def counted_by_statistics(

@@ -84,6 +84,10 @@ def filled(pool: BenchmarkPool) -> BenchmarkPool:
                 " VALUES (%s, %s, 't', %s, '{time}', '{late}', %s)",
                 (f"{tenant}-line", DAY, key_of(tenant), f"mail of {tenant}".encode()),
             )
+            connection.execute(
+                "INSERT INTO waiting_tasks VALUES (%s, %s, %s, 't', %s, '{routing}', '{execution,evaluation}', %s, 1)",
+                (DAY, key_of("t"), key_of(tenant), tenant.encode(), NOON),
+            )
         connection.execute("INSERT INTO days (day, revision, changed_at) VALUES (%s, 1, %s)", (DAY, NOON))
         connection.execute("INSERT INTO tier_days VALUES ('hot', %s, 1, 6, 'd', %s)", (DAY, NOON))
         connection.execute("INSERT INTO agent_statistics VALUES (%s, 'a', 'x', %s, 6, 6, 6, 6, 6)", (NOON, DAY))

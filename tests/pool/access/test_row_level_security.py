@@ -28,6 +28,8 @@ TABLES = (
     "task_type_profiles",
     "tier_days",
     "quarantine",
+    "waiting_tasks",
+    "watermark",
     "segments",
     "tasks",
     "halts",
@@ -47,7 +49,7 @@ READABLE: dict[Role, set[str]] = {
     "rl-trainer": {"hot_points", "batches", "batch_points"},
     "analyst": {"hot_points", "agent_statistics", "daily_statistics", "tier_days"},
     "arbiter": {"agent_statistics", "daily_statistics", "task_type_profiles"},
-    "reviewer": {"quarantine"},
+    "reviewer": {"quarantine", "waiting_tasks"},
     "admin": {"access_grants", "access_audit", "privacy_spending"},
 }
 
@@ -110,6 +112,21 @@ def test_lines_of_quarantine_are_for_reviewers_of_all_fields_and_their_tenants(
     assert lines(fields="all") == both
 
 
+def test_waiting_tasks_are_for_reviewers_of_all_fields_and_their_tenants(
+    granted: Granted, connected: Connected, filled: BenchmarkPool
+) -> None:
+    def tenants(**terms: Any) -> set[bytes]:
+        session = connected(granted("reviewer", **terms))
+        return {name for (name,) in session.execute("SELECT tenant_id FROM waiting_tasks")}
+
+    assert tenants(fields="anonymized") == set()
+    assert tenants(fields="all", tenants=["acme"]) == {b"acme"}
+    with filled.transaction() as connection:
+        connection.execute("UPDATE waiting_tasks SET owner_key = '' WHERE tenant_id = 'acme'")
+    assert tenants(fields="all", tenants=["acme"]) == set()
+    assert tenants(fields="all") == {tenant.encode() for tenant in TENANTS}
+
+
 def test_a_grant_for_some_tenants_shows_no_sum_over_all(granted: Granted, connected: Connected) -> None:
     sums: tuple[tuple[Role, tuple[str, ...]], ...] = (
         ("analyst", ("agent_statistics", "daily_statistics", "tier_days")),
@@ -152,6 +169,7 @@ def test_hours_and_days_are_shown_where_all_of_them_is_in_range(granted: Granted
         assert shown(role, table, start, start + length - tick) == 0
     for start, lines in ((midnight, 2), (midnight + tick, 0)):
         assert shown("reviewer", "quarantine", start, midnight + timedelta(days=1)) == lines
+        assert shown("reviewer", "waiting_tasks", start, midnight + timedelta(days=1)) == lines
     for until, batches in ((NOON, 0), (NOON + tick, 1)):
         assert shown("rl-trainer", "batches", NOON - tick, until) == batches
         assert shown("rl-trainer", "batch_points", NOON - tick, until) == batches
