@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 Score = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -61,6 +61,18 @@ class Message(Wire, frozen=True, kw_only=True, gc=False):
     tool_call_id: str | None = None
 
 
+class Imported(Wire, frozen=True, kw_only=True):
+    """Where a log comes from that no arbiter wrote (``flywheel.collection.importers``).
+
+    ``rules`` name how fields were filled that the source does not have; ``absent`` names fields, by their wire names,
+    that it does not have and that stay empty: only those does the gate ``complete`` do without.
+    """
+
+    format: str
+    rules: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
 # --- the three logs -------------------------------------------------------------------------------------------------
 
 
@@ -98,14 +110,15 @@ class RoutingDecision(Wire, frozen=True, kw_only=True, tag_field="log", tag="rou
     secondary_factors: tuple[str, ...] = ()
     source: str | None = None
     user_id: str | None = None
+    imported: Imported | UnsetType = UNSET
 
 
 class ToolUse(Wire, frozen=True, kw_only=True):
-    """How one tool was used within an execution."""
+    """How one tool was used within an execution. Nobody may have said which calls went well."""
 
     tool_name: str
     call_count: Count
-    success_rate: Score
+    success_rate: Score | None = None
     average_latency: Milliseconds | None = None
 
 
@@ -120,14 +133,17 @@ class Iteration(Wire, frozen=True, kw_only=True):
 
 
 class Execution(Wire, frozen=True, kw_only=True, tag_field="log", tag="execution"):
-    """How the agent did. Times in milliseconds; an absent ``timeToFirstAction`` is counted, not guessed."""
+    """How the agent did. Times in milliseconds; an absent ``timeToFirstAction`` is counted, not guessed.
+
+    ``latencyMs`` and ``tokensUsed`` may be absent from imported logs alone: see ``lacking``.
+    """
 
     task_id: Identifier
     agent_id: Identifier
     timestamp: Timestamp
     success: bool
-    latency_ms: Annotated[float, Meta(gt=0)]
-    tokens_used: Count
+    latency_ms: Annotated[float, Meta(gt=0)] | None = None
+    tokens_used: Count | None = None
     tool_call_count: Count
     failure_reason: str | None = None
     partial_success: bool = False
@@ -140,6 +156,19 @@ class Execution(Wire, frozen=True, kw_only=True, tag_field="log", tag="execution
     messages: tuple[Message, ...] = ()
     iterations: tuple[Iteration, ...] = ()
     tenant_id: Identifier | None = None
+    imported: Imported | UnsetType = UNSET
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """Wire names of what was not measured, of what an arbiter always measures."""
+        measured = (("latencyMs", self.latency_ms), ("tokensUsed", self.tokens_used))
+        return tuple(name for name, value in measured if value is None)
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Of what was not measured, what the log does not say was absent from where it comes from."""
+        excused = () if self.imported is UNSET else self.imported.absent
+        return tuple(name for name in self.unmeasured if name not in excused)
 
 
 class QualityGate(Wire, frozen=True, kw_only=True):
@@ -200,6 +229,7 @@ class Evaluation(Wire, frozen=True, kw_only=True, tag_field="log", tag="evaluati
     minimal_diff_metrics: MinimalDiffMetrics | None = None
     turn_data: tuple[Turn, ...] = ()
     tenant_id: Identifier | None = None
+    imported: Imported | UnsetType = UNSET
 
 
 class Feedback(Wire, frozen=True, kw_only=True, tag_field="log", tag="feedback"):
@@ -270,14 +300,15 @@ class Provenance(Wire, frozen=True, kw_only=True):
     segments: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     waived: tuple[str, ...] = ()
+    imported: Imported | UnsetType = UNSET
 
 
 class ExecutionPart(Wire, frozen=True, kw_only=True):
     """The execution part of a point: the execution log without its keys."""
 
     success: bool
-    latency_ms: Annotated[float, Meta(gt=0)]
-    tokens_used: Count
+    latency_ms: Annotated[float, Meta(gt=0)] | None = None
+    tokens_used: Count | None = None
     tool_call_count: Count
     failure_reason: str | None = None
     partial_success: bool = False

@@ -28,6 +28,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 def outcome_of(decision: RoutingDecision, execution: Execution, evaluation: Evaluation, *, label: str) -> Outcome:
     """The outcome that a task's three logs tell of."""
+    assert execution.latency_ms is not None, "an arbiter measures; imported logs are no outcomes of its own"
     return Outcome(
         task_id=decision.task_id,
         label=label,

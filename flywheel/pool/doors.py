@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from flywheel.pool.headers import FIRST_DAY
 from flywheel.pool.parts import RawLine
-from flywheel.records import Log, decode_log
+from flywheel.records import Execution, Log, decode_log
 
 # How msgspec words what SPEC calls complete and bounds; every other fault is one of types.
 MISSING = "missing required field"
@@ -39,6 +39,9 @@ def open_line(raw: RawLine) -> Log | Unreadable:
         return Unreadable(raw=raw, gate=gate_of(str(error)), reason=str(error))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Unreadable(raw=raw, gate="types", reason=f"not JSON: {error}")
+    if isinstance(log, Execution) and log.lacking:
+        # Only the log of an import may be without it, and must say that its source has none.
+        return Unreadable(raw=raw, gate="complete", reason=f"Object {MISSING} `{log.lacking[0]}`")
     if raw.task_key is None:
         return Unreadable(raw=raw, gate="time", reason=UNBELIEVABLE)
     return log

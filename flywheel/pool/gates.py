@@ -66,8 +66,9 @@ def times_agree(triple: Triple, around: Surroundings) -> Iterator[str]:
     """The first action is within the latency, nothing is from the future, and the three logs are in order."""
     execution = triple.execution
     first_action_ms = execution.time_to_first_action
-    if first_action_ms is not None and first_action_ms > execution.latency_ms:
-        yield f"timeToFirstAction {first_action_ms:g} ms is after the end at {execution.latency_ms:g} ms"
+    latency_ms = execution.latency_ms
+    if first_action_ms is not None and latency_ms is not None and first_action_ms > latency_ms:
+        yield f"timeToFirstAction {first_action_ms:g} ms is after the end at {latency_ms:g} ms"
     latest = max(triple.routing.timestamp, execution.timestamp, triple.evaluation.timestamp)
     if latest > around.now + CLOCK_TOLERANCE:
         yield f"timestamp {latest.isoformat()} lies in the future"
@@ -103,8 +104,15 @@ def score_is_plausible(triple: Triple, around: Surroundings) -> Iterator[str]:
     if not execution.success and score > HIGH_FOR_FAILURE:
         yield f"failure with a score of {score:g}"
     idle = not execution.tool_call_count and not execution.thinking_tokens
-    if execution.tokens_used > UNTOOLED_TOKENS and idle:
+    if (execution.tokens_used or 0) > UNTOOLED_TOKENS and idle:
         yield f"{execution.tokens_used} tokens without a tool call or thinking"
+
+
+def is_measured(triple: Triple, around: Surroundings) -> Iterator[str]:
+    """Latency and tokens were measured. Only imported logs may lack them: the gate complete sees to that."""
+    del around
+    for name in triple.execution.unmeasured:
+        yield f"{name} is absent from where the log was imported from"
 
 
 def is_no_outlier(triple: Triple, around: Surroundings) -> Iterator[str]:
@@ -115,7 +123,7 @@ def is_no_outlier(triple: Triple, around: Surroundings) -> Iterator[str]:
         ("tokensUsed", execution.tokens_used, around.tokens_p99.get(task_type)),
     )
     for name, value, p99 in measured:
-        if p99 is not None and value > OUTLIER_FACTOR * p99:
+        if p99 is not None and value is not None and value > OUTLIER_FACTOR * p99:
             yield f"{name} {value:g} is more than {OUTLIER_FACTOR:g} times the p99 of {task_type}, {p99:.4g}"
 
 
@@ -127,6 +135,7 @@ GATES: tuple[Gate, ...] = (
     Gate("consistent", "success ⇒ score > 0; call counts, agents and gates agree", "quarantine", logs_agree, True),
     Gate("rejected", "no reviewer rejected it while one of its logs was missing", "quarantine", None, True),
     Gate("plausible", "outcome, score and effort fit together", "warning", score_is_plausible),
+    Gate("measured", "latency and tokens were measured; imported logs may lack them", "warning", is_measured),
     Gate("outlier", "latency and tokens ≤ 3 × p99 of the task type's earlier days", "warning", is_no_outlier),
     Gate("privacy", "no PII and no secret in any string; tenantId is 64 hex digits", "critical"),
 )

@@ -19,7 +19,7 @@ from operator import attrgetter
 from struct import Struct as Layout
 from typing import Any, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.pool.doors import Unreadable, open_line
 from flywheel.pool.parts import RawLine
@@ -31,6 +31,7 @@ from flywheel.records import (
     ExecutionPart,
     Feedback,
     HistoricalPerformance,
+    Imported,
     Log,
     Provenance,
     RlLabels,
@@ -218,9 +219,23 @@ def point_of(
             segments=tuple(sorted({line.raw.segment for line in triple.lines})),
             warnings=tuple(warnings),
             waived=tuple(waived),
+            imported=imported_of(triple),
         ),
         feedback=triple.feedback,
         rl_ready=is_rl_ready(execution),
+    )
+
+
+def imported_of(triple: Triple) -> Imported | UnsetType:
+    """What the logs say of where they were imported from, together; unset where an arbiter wrote them all."""
+    found = [log.imported for log in (triple.routing, triple.execution, triple.evaluation)]
+    origins = [origin for origin in found if origin is not UNSET]
+    if not origins:
+        return UNSET
+    return Imported(
+        format=origins[0].format,
+        rules=tuple(dict.fromkeys(rule for origin in origins for rule in origin.rules)),
+        absent=tuple(dict.fromkeys(name for origin in origins for name in origin.absent)),
     )
 
 
@@ -279,6 +294,6 @@ def labels_of(execution: Execution, evaluation: Evaluation) -> RlLabels:
 
 
 def is_rl_ready(execution: Execution) -> bool:
-    """Whether there is a conversation to learn from: something asked, something answered."""
+    """Whether there is a conversation to learn from, something asked and something answered, and what it took."""
     roles = {message.role for message in execution.messages}
-    return {"user", "assistant"} <= roles
+    return {"user", "assistant"} <= roles and not execution.unmeasured

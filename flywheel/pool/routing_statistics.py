@@ -28,9 +28,11 @@ logger = logging.getLogger(__name__)
 FIGURES = """
 SELECT agent_id, task_type,
     sum(tasks), sum(successes), sum(quality_sum), sum(latency_ms_sum), sum(tokens_sum),
+    sum(coalesce(timed_tasks, tasks)),
     coalesce(sum(tasks) FILTER (WHERE recent), 0), coalesce(sum(successes) FILTER (WHERE recent), 0),
     coalesce(sum(quality_sum) FILTER (WHERE recent), 0), coalesce(sum(latency_ms_sum) FILTER (WHERE recent), 0),
-    coalesce(sum(tokens_sum) FILTER (WHERE recent), 0)
+    coalesce(sum(tokens_sum) FILTER (WHERE recent), 0),
+    coalesce(sum(coalesce(timed_tasks, tasks)) FILTER (WHERE recent), 0)
 FROM (SELECT *, date > %s AS recent FROM daily_statistics) AS statistics
 GROUP BY agent_id, task_type
 """
@@ -124,7 +126,7 @@ class RoutingStatistics:
         known: dict[tuple[str, str | None], Known] = {}
         totals: dict[str, tuple[Tally, Tally]] = defaultdict(lambda: (Tally(), Tally()))
         for agent_id, task_type, *sums in rows:
-            all_time, recent = tally_of(sums[:5]), tally_of(sums[5:])
+            all_time, recent = tally_of(sums[:6]), tally_of(sums[6:])
             known[agent_id, task_type] = Known(figures_of(recent), figures_of(all_time))
             totals[agent_id][0].merge(recent)
             totals[agent_id][1].merge(all_time)

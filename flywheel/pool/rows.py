@@ -132,4 +132,4 @@ def read_frame(pool: "BenchmarkPool", table: str, day: date) -> "pd.DataFrame":
     schema = arrow_schema({name: POINT_COLUMNS[name] for name in POINT_COLUMNS if name != "payload"})
     batches = read_batches(pool, table, day, columns=schema.names)
     frame: pd.DataFrame = pa.Table.from_batches((batch.cast(schema) for batch in batches), schema=schema).to_pandas()
-    return frame.astype(dict.fromkeys(ADDED_NUMBERS, "Int64"))
+    return frame.astype(dict.fromkeys((*ADDED_NUMBERS, "tokens_used"), "Int64"))

@@ -1,7 +1,7 @@
 """Statistics of agents, per task type and hour, for routing, reports and the points' historical performance."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,14 +43,21 @@ class Tally(Struct):
     quality_sum: float = 0.0
     latency_ms_sum: float = 0.0
     tokens_sum: int = 0
+    timed_tasks: int = 0
 
-    def add(self, success: bool, score: float, latency_ms: float, tokens: int) -> None:
-        """Count one more task."""
+    def add(self, success: bool, score: float, latency_ms: float | None, tokens: int | None) -> None:
+        """Count one more task. What was not measured adds nothing, and no task to a mean latency."""
         self.tasks += 1
         self.successes += success
         self.quality_sum += score
-        self.latency_ms_sum += latency_ms
-        self.tokens_sum += tokens
+        self.latency_ms_sum += latency_ms or 0.0
+        self.tokens_sum += tokens or 0
+        self.timed_tasks += latency_ms is not None
+
+    @property
+    def mean_latency_ms(self) -> float | None:
+        """Of the tasks that have a latency; None where none has."""
+        return self.latency_ms_sum / self.timed_tasks if self.timed_tasks else None
 
     def merge(self, other: "Tally") -> None:
         """Count the other's tasks too, as far as they are told apart here."""
@@ -104,16 +111,18 @@ def refresh_statistics(pool: BenchmarkPool, day: date) -> StatisticsReport:
         tallies: dict[Measured, HourTally] = defaultdict(HourTally)
         latencies: dict[str, list[float]] = defaultdict(list)
         tokens: dict[str, list[float]] = defaultdict(list)
+        points: Counter[str] = Counter()
         for *key, success, score, latency_ms, tokens_used, reward, used_tools in measured_rows(pool, day):
             hour, agent_id, task_type, complexity = key
             tally = tallies[hour, agent_id, task_type, complexity]
             tally.add(success, score, latency_ms, tokens_used)
             tally.add_reward(reward, used_tools)
-            latencies[task_type].append(latency_ms)
-            tokens[task_type].append(tokens_used)
+            latencies[task_type] += [] if latency_ms is None else [latency_ms]
+            tokens[task_type] += [] if tokens_used is None else [tokens_used]
+            points[task_type] += 1
         write_tallies(connection, day, *hours_of(tallies))
         write_tallies(connection, day, *dates_of(tallies))
-        write_profiles(connection, day, latencies, tokens)
+        write_profiles(connection, day, points, latencies, tokens)
         if revision:
             connection.execute("UPDATE days SET statistics_revision = %s WHERE day = %s", (revision[0], day))
         return report_of(connection, day)
@@ -211,12 +220,17 @@ def write_tallies(
 
 
 def write_profiles(
-    connection: Connection[Any], day: date, latencies: dict[str, list[float]], tokens: dict[str, list[float]]
+    connection: Connection[Any],
+    day: date,
+    points: Mapping[str, int],
+    latencies: Mapping[str, list[float]],
+    tokens: Mapping[str, list[float]],
 ) -> None:
     """Replace what the day says is usual for each task type."""
     connection.execute("DELETE FROM task_type_profiles WHERE day = %s", (day,))
-    for task_type, values in latencies.items():
+    for task_type, count in points.items():
+        measured = Jsonb(histogram(latencies[task_type])), Jsonb(histogram(tokens[task_type]))
         connection.execute(
             "INSERT INTO task_type_profiles (day, task_type, points, latency_ms, tokens) VALUES (%s, %s, %s, %s, %s)",
-            (day, task_type, len(values), Jsonb(histogram(values)), Jsonb(histogram(tokens[task_type]))),
+            (day, task_type, count, *measured),
         )

@@ -123,6 +123,7 @@ watermark = Table(
     Column("open_segments", Integer, nullable=False),
     CheckConstraint("singleton", name="one_row"),
 )
+TIMED = "tasks that have a latency; null where all have, as in rows of earlier versions"
 
 hot_points = Table(
     "hot_points",
@@ -139,8 +140,8 @@ hot_points = Table(
     Column("success", Boolean, nullable=False),
     Column("overall_score", Double, nullable=False),
     Column("total_reward", Double, nullable=False),
-    Column("latency_ms", Double, nullable=False),
-    Column("tokens_used", BigInteger, nullable=False),
+    Column("latency_ms", Double, comment="null where the point was imported from where nobody took it"),
+    Column("tokens_used", BigInteger, comment="null as latency_ms"),
     Column("tool_calls", BigInteger, comment="null in rows of earlier versions"),
     Column("rl_ready", Boolean, nullable=False),
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
@@ -177,6 +178,7 @@ agent_statistics = Table(
     Column("tool_tasks", BigInteger, comment=f"tasks with a tool call; {UNKNOWN}"),
     Column("reward_sum", Double, comment=UNKNOWN),
     Column("reward_square_sum", Double, comment=UNKNOWN),
+    Column("timed_tasks", BigInteger, comment=TIMED),
 )
 Index("ix_agent_statistics_agent", agent_statistics.c.agent_id, agent_statistics.c.task_type, agent_statistics.c.hour)
 Index("ix_agent_statistics_day", agent_statistics.c.day)
@@ -194,6 +196,7 @@ daily_statistics = Table(
     Column("quality_sum", Double, nullable=False),
     Column("latency_ms_sum", Double, nullable=False),
     Column("tokens_sum", BigInteger, nullable=False),
+    Column("timed_tasks", BigInteger, comment=TIMED),
 )
 Index("ix_daily_statistics_day", daily_statistics.c.day)
 

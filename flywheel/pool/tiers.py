@@ -265,7 +265,7 @@ def aggregated(points: "Iterable[pa.RecordBatch]", *, day: date) -> list[Row]:
             "tasks": tally.tasks,
             "successes": tally.successes,
             "mean_quality": tally.quality_sum / tally.tasks,
-            "mean_latency_ms": tally.latency_ms_sum / tally.tasks,
+            "mean_latency_ms": tally.mean_latency_ms,
             "tokens": tally.tokens_sum,
         }
         for (tenant_id, agent_id, task_type), tally in sorted(tallies.items())

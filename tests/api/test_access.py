@@ -145,7 +145,7 @@ def test_an_analyst_of_a_tenant_has_its_statistics_from_points_and_aggregates(
     expected = of_acme(placed, DAYS)
     found = client.get("/v1/pool/statistics/system", params={"by": "day"}, headers=headers).json()
     assert {day: group["tasks"] for day, group in found["groups"].items()} == {str(day): 12 for day in DAYS}
-    assert found["total"]["tokens"] == sum(point.execution.tokens_used for point in expected)
+    assert found["total"]["tokens"] == sum(point.execution.tokens_used or 0 for point in expected)
     assert found["coverage"]["fromAggregates"] == [{"first": str(COLD), "last": str(COLD)}]
     one = client.get("/v1/pool/agents/agent-b/statistics", headers=headers).json()
     assert one["tasks"] == sum(point.routing.selected_agent_id == "agent-b" for point in expected)

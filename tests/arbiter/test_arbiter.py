@@ -78,8 +78,9 @@ def check_gates(decision: RoutingDecision, executed: Execution, evaluation: Eval
     assert decision.selected_agent_id == executed.agent_id == evaluation.agent_id
     assert decision.timestamp <= executed.timestamp <= evaluation.timestamp
     assert executed.tool_call_count == sum(tool.call_count for tool in executed.tools_used)
-    assert executed.time_to_first_action is None or executed.time_to_first_action <= executed.latency_ms
+    assert executed.latency_ms is not None
     assert executed.latency_ms > 0
+    assert executed.time_to_first_action is None or executed.time_to_first_action <= executed.latency_ms
     assert not executed.success or evaluation.overall_score > 0
     assert evaluation.passed_all_mandatory == all(g.passed for g in evaluation.quality_gates if g.mandatory)
     assert executed.success == evaluation.passed_all_mandatory

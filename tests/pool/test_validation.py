@@ -67,7 +67,7 @@ def test_a_malformed_line_is_quarantined_with_its_reason(pool: BenchmarkPool) ->
     ("changes", "gate", "words"),
     [
         ({"latencyMs": 0}, "bounds", "`float` > 0.0 - at `$.latencyMs`"),
-        ({"tokensUsed": "many"}, "types", "Expected `int`, got `str` - at `$.tokensUsed`"),
+        ({"tokensUsed": "many"}, "types", "Expected `int | null`, got `str` - at `$.tokensUsed`"),
         ({"agentId": ""}, "bounds", "length >= 1 - at `$.agentId`"),
     ],
 )

@@ -309,6 +309,6 @@ def fields_of(tally: Tally) -> dict[str, Any]:
         "successes": tally.successes,
         "success_rate": tally.successes / tasks if tasks else None,
         "mean_quality": tally.quality_sum / tasks if tasks else None,
-        "mean_latency_ms": tally.latency_ms_sum / tasks if tasks else None,
+        "mean_latency_ms": tally.mean_latency_ms,
         "tokens": tally.tokens_sum,
     }

@@ -101,7 +101,7 @@ def statistics_sums(
 def statement_of(tables: tuple[str, ...], by: By, asked: tuple[tuple[str, Comparison], ...]) -> bytes:
     """Sums of tables of statistics, each between two bounds of its own and under conditions on these columns."""
     condition, _ = sql_of((column, comparison, None) for column, comparison in asked)
-    sums = sql.SQL(", ").join(sql.SQL("sum({})").format(sql.Identifier(column)) for column in Tally.__struct_fields__)
+    sums = sql.SQL(", ").join(map(summed, Tally.__struct_fields__))
     parts = []
     for table in tables:
         time, day = ("date", "date") if table == "daily_statistics" else ("hour", "(hour AT TIME ZONE 'UTC')::date")
@@ -114,10 +114,23 @@ def statement_of(tables: tuple[str, ...], by: By, asked: tuple[tuple[str, Compar
     return sql.SQL(" UNION ALL ").join(parts).as_bytes()
 
 
+def summed(column: str) -> sql.Composable:
+    """The sum of a column of statistics. Rows of earlier versions do not say how many tasks have a latency: all."""
+    values = sql.SQL("coalesce(timed_tasks, tasks)") if column == "timed_tasks" else sql.Identifier(column)
+    return sql.SQL("sum({})").format(values)
+
+
 def tally_of(sums: Sequence[Any]) -> Tally:
     """A tally of columns as PostgreSQL sums them."""
-    tasks, successes, quality_sum, latency_ms_sum, tokens_sum = sums
-    return Tally(int(tasks), int(successes), float(quality_sum), float(latency_ms_sum), int(tokens_sum))
+    tasks, successes, quality_sum, latency_ms_sum, tokens_sum, timed_tasks = sums
+    return Tally(
+        int(tasks),
+        int(successes),
+        float(quality_sum),
+        float(latency_ms_sum or 0),
+        int(tokens_sum or 0),
+        int(timed_tasks),
+    )
 
 
 def point_sums(
@@ -156,7 +169,7 @@ def hot_sums(connection: "Connection[Any]", days: list[date], found: list[Any], 
     rows = connection.execute(
         sql.SQL(
             "SELECT {}, count(*), count(*) FILTER (WHERE success), sum(overall_score), sum(latency_ms),"
-            " sum(tokens_used) FROM hot_points WHERE day = ANY(%s) AND {} GROUP BY 1"
+            " sum(tokens_used), count(latency_ms) FROM hot_points WHERE day = ANY(%s) AND {} GROUP BY 1"
         ).format(name, condition),
         [days, *values],
     )
@@ -172,9 +185,13 @@ def batch_sums(batch: "pa.RecordBatch", *, by: By) -> Sums:
         return {}
     name = pc.cast(batch.column("timestamp"), pa.date32()) if by == "day" else batch.column(PROPERTIES[by])
     table = pa.table({"name": name, **{column: batch.column(column) for column in MEASURED}})
-    rows = table.group_by("name").aggregate([([], "count_all"), *((column, "sum") for column in MEASURED)])
+    rows = table.group_by("name").aggregate(
+        [([], "count_all"), *((column, "sum") for column in MEASURED), ("latency_ms", "count")]
+    )
     return {
-        str(row["name"]): tally_of([row["count_all"], *(row[f"{column}_sum"] for column in MEASURED)])
+        str(row["name"]): tally_of(
+            [row["count_all"], *(row[f"{column}_sum"] for column in MEASURED), row["latency_ms_count"]]
+        )
         for row in rows.to_pylist()
     }
 
@@ -192,7 +209,8 @@ def aggregate_sums(pool: BenchmarkPool, where: PointFilter, *, by: By, days: Seq
     for batch in pool.lake.read(COLD, columns=columns, partitions=[str(day) for day in days]):
         for row in batch.to_pylist():
             if all(not values or row[column] in values for column, values in wanted.items()):
-                tasks = row["tasks"]
-                sums = (tasks, row["successes"], row["mean_quality"] * tasks, row["mean_latency_ms"] * tasks)
-                totals[str(row[name])].merge(tally_of([*sums, row["tokens"]]))
+                tasks, latency_ms = row["tasks"], row["mean_latency_ms"]
+                timed = 0 if latency_ms is None else tasks  # how many of them had a latency is not kept this long
+                sums = (tasks, row["successes"], row["mean_quality"] * tasks, (latency_ms or 0) * tasks)
+                totals[str(row[name])].merge(tally_of([*sums, row["tokens"], timed]))
     return dict(totals)

@@ -112,8 +112,9 @@ def tallied(points: Sequence[DataPoint], *, by: str) -> dict[str, Tally]:
                 1,
                 int(point.execution.success),
                 point.evaluation.overall_score,
-                point.execution.latency_ms,
-                point.execution.tokens_used,
+                point.execution.latency_ms or 0,
+                point.execution.tokens_used or 0,
+                int(point.execution.latency_ms is not None),
             )
         )
     return totals

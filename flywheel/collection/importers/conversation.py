@@ -1,0 +1,168 @@
+"""Conversations of many makers as the pool's messages, with the calls counted on the way."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from flywheel.collection.importers.fields import MalformedError, expected, optional_text
+from flywheel.collection.importers.interface import Json, ToolTally
+from flywheel.records import Message, ToolCall
+
+Role = Literal["system", "user", "assistant", "tool"]
+ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "agent": "assistant",
+    "ai": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
+compact = msgspec.json.Encoder().encode
+
+
+class Conversation(Struct):
+    """Messages as they are added, and the tally of the tools that the agent called."""
+
+    messages: list[Message] = []
+    tools: dict[str, ToolTally] = {}
+    names: dict[str, str] = {}
+    steps: int = 0
+    replaced_parts: bool = False
+
+    def say(
+        self,
+        role: object,
+        content: object,
+        *,
+        calls: tuple[ToolCall, ...] = (),
+        counted: bool = True,
+        call_id: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Add one message. Calls of the simulated user are kept and not ``counted``.
+
+        Raises:
+            MalformedError: role or content are of no known kind.
+        """
+        known = ROLES.get(role) if isinstance(role, str) else None
+        if known is None:
+            raise expected(f"one of {', '.join(ROLES)}", "role", role)
+        self.steps += known == "assistant"
+        for call in calls if counted else ():
+            self.tools.setdefault(call.name, ToolTally()).calls += 1
+            if call.id is not None:
+                self.names[call.id] = call.name
+        self.messages.append(
+            Message(role=known, content=self._text(content), name=name, tool_calls=calls, tool_call_id=call_id)
+        )
+
+    def judge(self, call_id: str | None, name: str | None, *, failed: bool) -> None:
+        """Note of one call whether it went well."""
+        called = name if name in self.tools else self.names.get(call_id or "")
+        if called is not None and called in self.tools:
+            tally = self.tools[called]
+            tally.failures = min(tally.calls, (tally.failures or 0) + failed)
+
+    def _text(self, content: object) -> str | None:
+        if content is None or isinstance(content, str):
+            return content
+        if not isinstance(content, list):
+            raise expected("text or a list of parts", "content", content)
+        return "\n".join(self._part(part) for part in content)
+
+    def _part(self, part: object) -> str:
+        if isinstance(part, str):
+            return part
+        if not isinstance(part, dict):
+            raise expected("a part with its type", "content", part)
+        kind = part.get("type", "text")
+        words = part.get("text", part.get("content", part.get(kind) if isinstance(kind, str) else None))
+        if kind in TEXT_PARTS and isinstance(words, str):
+            return words
+        self.replaced_parts = True
+        return f"[{kind}]" if isinstance(kind, str) else "[part]"
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Names of the rules by which it was made."""
+        return ("parts-other-than-text-as-their-type",) if self.replaced_parts else ()
+
+    def first(self, role: Role) -> str:
+        """What was said first in a role; empty where nothing was."""
+        return next((message.content or "" for message in self.messages if message.role == role), "")
+
+
+def call_of(name: object, arguments: object, call_id: object) -> ToolCall:
+    """A tool call. Arguments that are no string are encoded.
+
+    Raises:
+        MalformedError: it has no name, or its id is no string.
+    """
+    if not isinstance(name, str) or not name:
+        raise expected("the name of a tool", "tool_calls", name)
+    if call_id is not None and not isinstance(call_id, str):
+        raise expected("a string", "tool_calls.id", call_id)
+    if arguments is None:
+        arguments = "{}"
+    encoded = arguments if isinstance(arguments, str) else compact(arguments).decode()
+    return ToolCall(name=name, arguments=encoded, id=call_id or None)
+
+
+def openai_calls(message: Json) -> tuple[ToolCall, ...]:
+    """The calls of a message in the manner of OpenAI's API, the older single ``function_call`` too.
+
+    Raises:
+        MalformedError: they are something else.
+    """
+    calls: Any = message.get("tool_calls") or ()
+    if not isinstance(calls, list | tuple):
+        raise expected("a list", "tool_calls", calls)
+    found = [openai_call(call) for call in calls]
+    if (older := message.get("function_call")) is not None:
+        if not isinstance(older, dict):
+            raise expected("an object", "function_call", older)
+        found.append(call_of(older.get("name"), older.get("arguments"), None))
+    return tuple(found)
+
+
+def openai_call(call: object) -> ToolCall:
+    """One call: its function in an object of its own, or beside its id."""
+    if not isinstance(call, dict):
+        raise expected("an object", "tool_calls", call)
+    function = call.get("function")
+    if isinstance(function, dict):
+        return call_of(function.get("name"), function.get("arguments"), call.get("id"))
+    name = call.get("name") or function
+    arguments = call.get("arguments", call.get("args", call.get("input")))
+    return call_of(name, arguments, call.get("id"))
+
+
+def openai_conversation(messages: object, conversation: Conversation | None = None) -> Conversation:
+    """Messages in the manner of OpenAI's API.
+
+    Raises:
+        MalformedError: they are something else.
+    """
+    conversation = conversation or Conversation()
+    if not isinstance(messages, list):
+        raise expected("a list", "messages", messages)
+    for number, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise expected("an object", f"messages[{number}]", message)
+        try:
+            conversation.say(
+                message.get("role"),
+                message.get("content"),
+                calls=openai_calls(message),
+                call_id=optional_text(message, "tool_call_id"),
+                name=optional_text(message, "name"),
+            )
+        except MalformedError as error:
+            raise MalformedError(f"messages[{number}].{error}") from None
+    return conversation

@@ -1,0 +1,294 @@
+"""Langfuse's exports: observations with their scores, in the current layout and in the one of traces before it.
+
+Observations of a trace and their scores are rows of their own, in files of their own, in no order. They are gathered by
+trace in a database on disk, so that memory stays bounded; the runs come at the end of a document that is an archive's
+member or a file. Latency is milliseconds in exports of integrations made before 2026-04-01 and seconds in later ones:
+where start and end of an observation are given, they say it, and its latency is not read.
+"""
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from flywheel.collection.importers.conversation import Conversation, openai_conversation
+from flywheel.collection.importers.fields import (
+    MalformedError,
+    an_object,
+    count,
+    expected,
+    moment,
+    number,
+    optional_text,
+)
+from flywheel.collection.importers.interface import Json, Note, Opening, Rejected, Run, ToolTally, Value
+from flywheel.collection.importers.per_record import NOT_OF_FORMAT
+from flywheel.collection.json_records import records
+
+if TYPE_CHECKING:
+    from flywheel.collection.documents import Document
+
+OBSERVATION, SCORE, TRACE = "observation", "score", "trace"
+OBSERVATION_KEYS = frozenset({"trace_id", "type", "start_time"})
+SCORE_KEYS = frozenset({"trace_id", "data_type", "value", "name"})
+SCHEMA = "CREATE TABLE rows (trace TEXT, kind TEXT, at TEXT, raw BLOB)"
+ENOUGH = 100_000
+decode_json = msgspec.json.Decoder().decode
+
+
+class Langfuse:
+    """Rows of observations, traces and scores; those of one trace make a run."""
+
+    name = "langfuse"
+    rewarded = False
+
+    def recognizes(self, opening: Opening) -> bool:
+        """By the keys of an observation or a score, in either spelling."""
+        keys = frozenset(map(snake, opening.keys))
+        return keys >= OBSERVATION_KEYS or keys >= SCORE_KEYS or {"trace", "observations"} <= keys
+
+    def runs(self, document: "Document") -> Iterator[Run | Rejected]:
+        """The document's traces."""
+        with tempfile.TemporaryDirectory() as folder:
+            gathered = sqlite3.connect(Path(folder) / "rows.db", isolation_level=None)
+            try:
+                gathered.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {SCHEMA}; BEGIN")
+                yield from gather(document, gathered)
+                gathered.execute("CREATE INDEX by_trace ON rows (trace)")
+                for (trace,) in gathered.execute("SELECT DISTINCT trace FROM rows ORDER BY trace"):
+                    yield run_of_trace(gathered, trace)
+            finally:
+                gathered.close()
+
+
+def gather(document: "Document", gathered: sqlite3.Connection) -> Iterator[Rejected]:
+    """Put the document's rows down by trace; yields those that are none."""
+    for record in records(document):
+        if isinstance(record, Rejected):
+            yield record
+            continue
+        try:
+            rows = list(rows_of({snake(name): value for name, value in record.value.items()}))
+        except MalformedError as error:
+            yield Rejected(reason=NOT_OF_FORMAT, detail=str(error), line=record.line, item=record.item)
+            continue
+        gathered.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", rows)
+
+
+def rows_of(value: Json) -> Iterator[tuple[str, str, str, bytes]]:
+    """A record as rows: trace, kind, time and JSON. A trace of the older layout holds its observations and scores."""
+    if "trace" in value and "observations" in value:
+        trace = named(an_object(value["trace"], "trace"))
+        value = {**trace, "observations": value["observations"], "scores": value.get("scores", ())}
+    if "data_type" in value and "value" in value:
+        kind, trace_id = SCORE, value.get("trace_id")
+    elif "trace_id" in value and "type" in value:
+        kind, trace_id = OBSERVATION, value["trace_id"]
+    else:
+        kind, trace_id = TRACE, value.get("id")
+    if not isinstance(trace_id, str) or not trace_id:
+        raise expected("the id of a trace", "trace_id", trace_id)
+    inner = {name: value.pop(name, None) or [] for name in ("observations", "scores")} if kind == TRACE else {}
+    yield trace_id, kind, str(value.get("start_time") or ""), msgspec.json.encode(value)
+    for name, of_kind in (("observations", OBSERVATION), ("scores", SCORE)):
+        rows = inner.get(name, [])
+        if not isinstance(rows, list | tuple):
+            raise expected("a list", name, rows)
+        for row in rows:
+            if isinstance(row, dict):  # older exports name the observations of a trace by id alone
+                known = named(row)
+                yield trace_id, of_kind, str(known.get("start_time") or ""), msgspec.json.encode(known)
+
+
+def named(value: Json) -> Json:
+    """An object with its keys in snake case."""
+    return {snake(name): one for name, one in value.items()}
+
+
+def snake(name: str) -> str:
+    """``traceId`` as ``trace_id``."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
+
+
+class Rows(msgspec.Struct):
+    """What there is of one trace."""
+
+    trace: Json = {}
+    observations: list[Json] = []
+    scores: list[Json] = []
+
+
+def run_of_trace(gathered: sqlite3.Connection, trace_id: str) -> Run | Rejected:
+    """The run of one trace."""
+    rows = Rows()
+    found = gathered.execute("SELECT kind, raw FROM rows WHERE trace = ? ORDER BY at LIMIT ?", (trace_id, ENOUGH))
+    for kind, raw in found:
+        value = decode_json(raw)
+        if kind == TRACE:
+            rows.trace = value
+        else:
+            (rows.observations if kind == OBSERVATION else rows.scores).append(value)
+    if not rows.observations:
+        detail = "no observation of the trace is in this document; give both in one: cat observations/* scores/*"
+        return Rejected(reason="no observations", detail=detail, item=trace_id)
+    try:
+        return run_of(trace_id, rows)
+    except MalformedError as error:
+        return Rejected(reason=NOT_OF_FORMAT, detail=str(error), item=trace_id)
+
+
+def run_of(trace_id: str, rows: Rows) -> Run:
+    """The run of the rows of a trace.
+
+    Raises:
+        MalformedError: a field is of another type.
+    """
+    observations = rows.observations
+    starts = [at for row in observations if (at := moment(row.get("start_time"), "start_time")[0])]
+    ends = [at for row in observations if (at := moment(row.get("end_time"), "end_time")[0])]
+    started = min(starts, default=None) or moment(rows.trace.get("timestamp"), "timestamp")[0]
+    latency_ms = between(started, max(ends, default=None))
+    conversation, rule = conversation_of(rows)
+    tally_tools(conversation, observations)
+    tokens, output = tokens_of(observations)
+    errors = [row for row in observations if row.get("level") == "ERROR"]
+    rules = (*conversation.rules, rule, *(("latency-between-observations",) if latency_ms else ()))
+    costs = [cost for row in observations if (cost := number(row, "total_cost")) is not None]
+    return Run(
+        key=trace_id,
+        agent_id=agent_of(rows),
+        category=root_of(rows).get("name") or "",
+        description=conversation.first("user"),
+        started_at=started,
+        latency_ms=latency_ms or None,
+        tokens_used=tokens,
+        output_tokens=output,
+        cost_usd=sum(costs) if costs else None,
+        messages=tuple(conversation.messages),
+        tools=conversation.tools,
+        failure_reason=optional_text(errors[-1], "status_message") if errors else None,
+        scores=scores_of(rows.scores),
+        notes=notes_of(rows.scores),
+        derived=rules,
+    )
+
+
+def between(first: datetime | None, last: datetime | None) -> float | None:
+    """Milliseconds from one to the other; None where one is not known."""
+    return (last - first).total_seconds() * 1000 if first is not None and last is not None and last >= first else None
+
+
+def root_of(rows: Rows) -> Json:
+    """The trace, or the observation that has no parent."""
+    roots = [row for row in rows.observations if not row.get("parent_observation_id")]
+    return rows.trace or (roots or rows.observations)[0]
+
+
+def agent_of(rows: Rows) -> str:
+    """The name of the observation of an agent, of the trace, or of its root, else the model."""
+    agents = [row for row in rows.observations if row.get("type") == "AGENT"]
+    for value, key in ((agents[0] if agents else {}, "name"), (root_of(rows), "trace_name"), (root_of(rows), "name")):
+        if name := optional_text(value, key):
+            return name
+    models = (optional_text(row, "provided_model_name") for row in rows.observations)
+    return next((model for model in models if model), "unnamed-agent")
+
+
+def parsed(value: Any) -> Any:
+    """An input or output, which may be JSON in a string."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return decode_json(value)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return value
+
+
+def conversation_of(rows: Rows) -> tuple[Conversation, str]:
+    """The messages of the last generation that has some, with its answer; else what the trace was given and gave."""
+    for row in reversed(rows.observations):
+        given = parsed(row.get("input"))
+        messages = given.get("messages") if isinstance(given, dict) else given
+        if row.get("type") == "GENERATION" and isinstance(messages, list) and messages:
+            conversation = openai_conversation(messages)
+            say(conversation, "assistant", parsed(row.get("output")))
+            return conversation, "conversation-of-last-generation"
+    conversation, root = Conversation(), root_of(rows)
+    say(conversation, "user", parsed(root.get("input")))
+    say(conversation, "assistant", parsed(root.get("output")))
+    return conversation, "conversation-of-root"
+
+
+def say(conversation: Conversation, role: str, value: Any) -> None:
+    """Add what is a message, messages, or anything else as text."""
+    if value is None:
+        return
+    if isinstance(value, dict) and "role" in value:
+        openai_conversation([value], conversation)
+    elif isinstance(value, list) and value and all(isinstance(one, dict) and "role" in one for one in value):
+        openai_conversation(value, conversation)
+    else:
+        conversation.say(role, value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+
+def tally_tools(conversation: Conversation, observations: list[Json]) -> None:
+    """Count tools by their observations, which say how each call went; without any, the messages' calls stand."""
+    tools: dict[str, ToolTally] = {}
+    for row in observations:
+        if row.get("type") == "TOOL":
+            tally = tools.setdefault(optional_text(row, "name") or "unnamed-tool", ToolTally(failures=0))
+            tally.calls += 1
+            tally.failures = (tally.failures or 0) + (row.get("level") == "ERROR")
+    if tools:
+        conversation.tools = tools
+
+
+def tokens_of(observations: list[Json]) -> tuple[int | None, int | None]:
+    """All tokens and those written, summed over the generations; None where nobody counted."""
+    tokens: int | None = None
+    output: int | None = None
+    for row in observations:
+        usage = parsed(row.get("usage_details") or row.get("usage"))
+        if not isinstance(usage, dict) or row.get("type") != "GENERATION":
+            continue
+        written, given, both = count(usage, "output"), count(usage, "input"), count(usage, "total")
+        if both is None and (written is not None or given is not None):
+            both = (written or 0) + (given or 0)
+        tokens = tokens if both is None else (tokens or 0) + both
+        output = output if written is None else (output or 0) + written
+    return tokens, output
+
+
+def value_of(score: Json) -> Value | None:
+    """What a score says. The value of a category is an index: its name is said by string_value."""
+    kind, value, words = score.get("data_type"), score.get("value"), optional_text(score, "string_value")
+    if kind in {"CATEGORICAL", "TEXT"}:
+        return words if words is not None else (value if isinstance(value, str) else None)
+    if kind == "BOOLEAN":
+        return bool(value) if isinstance(value, bool | int | float) else None
+    return number(score, "value", least=None)
+
+
+def scores_of(scores: list[Json]) -> dict[str, Value]:
+    """Scores by name; those of the whole trace go before those of one observation."""
+    found: dict[str, Value] = {}
+    for score in sorted(scores, key=lambda score: not score.get("observation_id")):
+        value, name = value_of(score), optional_text(score, "name")
+        if name and value is not None:
+            found[name] = value
+    return found
+
+
+def notes_of(scores: list[Json]) -> tuple[Note, ...]:
+    """What people said of the trace: annotations."""
+    return tuple(
+        Note(name=name, value=value, source="reviewer", timestamp=moment(score.get("timestamp"), "timestamp")[0])
+        for score in scores
+        if score.get("source") == "ANNOTATION"
+        and (name := optional_text(score, "name"))
+        and (value := value_of(score)) is not None
+    )

@@ -1,0 +1,82 @@
+"""MLflow's traces, as MLflow itself writes them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+from mlflow.entities import AssessmentSource, SpanType, Trace
+
+from tests.collection.importers.imports import imported, request
+
+LONG = "word " * 2000
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    """A trace of an agent that calls a chat model and two tools, one of which fails, with what was said of it."""
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+
+    @mlflow.trace(name="look_up", span_type=SpanType.TOOL)
+    def look_up(key: str) -> str:
+        if key == "missing":
+            raise KeyError(key)
+        return "found"
+
+    @mlflow.trace(name="chat", span_type=SpanType.CHAT_MODEL)
+    def chat(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        span = mlflow.get_current_active_span()
+        assert span is not None
+        usage = {"input_tokens": 11, "output_tokens": 4, "total_tokens": 15}
+        span.set_attribute("mlflow.chat.tokenUsage", usage)
+        return {"choices": [{"message": {"role": "assistant", "content": f"{len(messages)} seen"}}]}
+
+    @mlflow.trace(name="helper", span_type=SpanType.AGENT)
+    def helper(question: str) -> str:
+        look_up("here")
+        with pytest.raises(KeyError):
+            look_up("missing")
+        chat([{"role": "system", "content": "Help."}, {"role": "user", "content": question}])
+        return "done"
+
+    helper(LONG)
+    trace_id = mlflow.get_last_active_trace_id(thread_local=True)
+    assert trace_id is not None
+    mlflow.flush_trace_async_logging()
+    person = AssessmentSource(source_type="HUMAN", source_id="ann")
+    mlflow.log_feedback(trace_id=trace_id, name="quality", value=4, source=person)
+    mlflow.log_expectation(trace_id=trace_id, name="answer", value="done", source=person)
+    logged: Trace | None = mlflow.get_trace(trace_id)
+    assert logged is not None
+    return logged
+
+
+def test_a_trace_of_the_real_sdk_becomes_a_point(tmp_path: Path, trace: Trace) -> None:
+    found = imported(tmp_path, trace.to_json() + "\n", request(score="quality", min=1, max=5), name="t.jsonl")
+    (execution,), (routing,), (evaluation,) = found.executions, found.routing, found.evaluations
+    assert (found.report.format, routing.task_id) == ("mlflow", f"mlflow:{trace.info.trace_id}")
+    assert (routing.selected_agent_id, execution.latency_ms) == ("helper", trace.info.execution_duration)
+    assert routing.timestamp.timestamp() * 1000 == pytest.approx(trace.info.request_time)
+    assert [(use.tool_name, use.call_count, use.success_rate) for use in execution.tools_used] == [("look_up", 2, 0.5)]
+    assert (execution.tokens_used, execution.output_tokens) == (15, 4)
+    assert [message.content for message in execution.messages] == ["Help.", LONG, "2 seen"]
+    assert evaluation.overall_score == 0.75
+    assert [(note.name, note.value, note.source) for note in found.feedback] == [("quality", 4, "user")]
+
+
+def test_a_list_of_traces_is_read_one_by_one(tmp_path: Path, trace: Trace) -> None:
+    found = imported(tmp_path, {"traces": [json.loads(trace.to_json())], "next_page_token": ""}, request(constant=1))
+    assert (found.report.read, found.report.points) == (1, 1)
+
+
+def test_a_preview_is_never_read(tmp_path: Path) -> None:
+    info = {"trace_id": "tr-1", "state": "OK", "request_time": 1767225600000, "request_preview": "cut of"}
+    found = imported(tmp_path, [{"info": info, "data": {"spans": []}}], request(constant=1), name="t.jsonl")
+    assert found.report.rejected == {"no spans": 1}
+
+
+def test_a_trace_in_progress_is_none(tmp_path: Path) -> None:
+    info = {"trace_id": "tr-1", "state": "IN_PROGRESS"}
+    found = imported(tmp_path, [{"info": info, "data": {"spans": []}}], request(constant=1), name="t.jsonl")
+    assert found.report.rejected == {"not finished": 1}
