@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from flywheel.collection.segments import SegmentWriter
+from flywheel.collection import SegmentWriter
 from flywheel.errors import SegmentError
 from flywheel.pool import intake
 from flywheel.pool.headers import FIRST_MOMENT
