@@ -52,6 +52,7 @@ def outcome_of(
 ) -> Outcome:
     """The outcome that a task's three logs tell of; its cost is not known where the agent's price is not given."""
     assert execution.latency_ms is not None, "an arbiter measures; imported logs are no outcomes of its own"
+    assert execution.tokens_used is not None, "the same"
     price = usd_per_million_tokens
     return Outcome(
         task_id=decision.task_id,

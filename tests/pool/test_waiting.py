@@ -13,6 +13,7 @@ from psycopg import Connection
 from flywheel.errors import PoolError
 from flywheel.pool import validation
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
+from flywheel.pool.erasure import tenant_of
 from flywheel.pool.intake import index_segments, stale_days
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.quarantine import QuarantinedLine, list_quarantine, reject, release
@@ -220,7 +221,7 @@ def test_a_moved_task_waits_on_its_new_day_alone(pool: BenchmarkPool) -> None:
 def test_an_erased_tenants_tasks_wait_no_more(pool: BenchmarkPool) -> None:
     arrive(pool, [*task_logs("t1")[:2], *task_logs("t2", tenant="globex")[:2]], at=NOON)
     run_due(pool, now=NOON)
-    erase_lines(pool, "acme", now=NOON + HOUR)
+    erase_lines(pool, tenant_of(pool, "acme"), now=NOON + HOUR)
     assert [task.task_id for task in list_waiting(pool)] == ["t2"]
     (report,) = run_due(pool, now=NOON + HOUR).values()
     assert (report.lines, report.waiting) == (2, 2)
