@@ -238,7 +238,8 @@ def shown(figures: dict[str, Any]) -> str:
         f"{made['points']} demonstrations; anonymizing changed the prompts of {made['prompts_changed']} and the answers"
         f" of {made['answers_changed']} ({replaced})",
         f"{len(figures['steps']) // 2} seed(s), {' or '.join(map(str, steps))} steps each",
-        f"{'held-out tasks':<24}{'tasks':>6}  {'exact: raw':<20}{'anonymized':<20}{'difference':<24}{'placeholders':<14}format",
+        f"{'held-out tasks':<24}{'tasks':>6}  {'exact: raw':<20}{'anonymized':<20}{'difference':<24}"
+        f"{'placeholders':<14}format",
     ]
     for name, part in figures["heldout"].items():
         placed, difference, form = part["answers_with_placeholders"], *map(part["differences"].get, FIGURES)
