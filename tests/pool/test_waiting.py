@@ -227,6 +227,15 @@ def test_an_erased_tenants_tasks_wait_no_more(pool: BenchmarkPool) -> None:
     assert (report.lines, report.waiting) == (2, 2)
 
 
+def test_of_an_erased_task_nothing_waits_and_the_tenants_others_do(pool: BenchmarkPool) -> None:
+    arrive(pool, [*task_logs("t1")[:2], *task_logs("t2")[:2]], at=NOON)
+    run_due(pool, now=NOON)
+    erase_lines(pool, Tenant(id="acme", hashes=(), tasks=frozenset(["t1"])), now=NOON + HOUR)
+    assert [task.task_id for task in list_waiting(pool)] == ["t2"]
+    (report,) = run_due(pool, now=NOON + HOUR).values()
+    assert (report.lines, report.waiting) == (2, 2)
+
+
 def test_what_is_older_than_the_pool_keeps_does_not_wait(pool: BenchmarkPool) -> None:
     arrive(pool, task_logs("t1")[:2], at=NOON)
     run_due(pool, now=NOON)
