@@ -56,6 +56,7 @@ from flywheel.training.pretrained import ensure_base_model
 NOW = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 RAW, CLEAN = "raw", "anonymized"
 SIDES = {RAW: VALIDATED, CLEAN: ANONYMIZED}
+FIGURES = ("exact", "format")
 PLACEHOLDER = re.compile(r"\[[A-Z][A-Z_]+(_[0-9]+)?\]")
 
 
@@ -185,19 +186,23 @@ def holds_personal_data(task: BenchmarkTask) -> bool:
 
 
 def compared(answers: Sequence[EvaluatedAnswer], tasks: Collection[str], *, confidence: float) -> dict[str, Any]:
-    """Both sides' accuracy on these tasks, and the difference paired by task; over the means of the seeds."""
+    """Both sides' figures on these tasks, and the differences paired by task; over the means of the seeds."""
     given = {
         side: [answer for answer in answers if answer.label.startswith(f"{side}-") and answer.task_id in tasks]
         for side in SIDES
     }
-    raw, clean = (by_task(given[side], "exact") for side in (RAW, CLEAN))
-    difference = paired_difference(list(raw.values()), [clean[task] for task in raw], confidence=confidence)
+    differences = {}
+    for figure in FIGURES:
+        raw, clean = (by_task(given[side], figure) for side in (RAW, CLEAN))
+        found = paired_difference(list(raw.values()), [clean[task] for task in raw], confidence=confidence)
+        differences[figure] = msgspec.structs.asdict(found)
     return {
         "tasks": len(tasks),
-        **{side: scores(found, confidence=confidence) for side, found in given.items()},
-        "difference": msgspec.structs.asdict(difference),
+        **{side: scores(answered, confidence=confidence) for side, answered in given.items()},
+        "differences": differences,
         "answers_with_placeholders": {
-            side: sum(PLACEHOLDER.search(answer.text) is not None for answer in found) for side, found in given.items()
+            side: sum(PLACEHOLDER.search(answer.text) is not None for answer in answered)
+            for side, answered in given.items()
         },
     }
 
@@ -233,16 +238,22 @@ def shown(figures: dict[str, Any]) -> str:
         f"{made['points']} demonstrations; anonymizing changed the prompts of {made['prompts_changed']} and the answers"
         f" of {made['answers_changed']} ({replaced})",
         f"{len(figures['steps']) // 2} seed(s), {' or '.join(map(str, steps))} steps each",
-        f"{'exact on held-out tasks':<24}{'tasks':>6}  {'raw':<20}{'anonymized':<20}{'difference':<22}placeholders",
+        f"{'held-out tasks':<24}{'tasks':>6}  {'exact: raw':<20}{'anonymized':<20}{'difference':<24}"
+        f"{'placeholders':<14}format",
     ]
     for name, part in figures["heldout"].items():
-        placed, difference = part["answers_with_placeholders"], part["difference"]
+        placed, difference, form = part["answers_with_placeholders"], *map(part["differences"].get, FIGURES)
         lines.append(
             f"{name:<24}{part['tasks']:>6}  {share(part[RAW]):<20}{share(part[CLEAN]):<20}"
-            f"{100 * difference['value']:+5.1f} ({100 * difference['low']:+.1f} to {100 * difference['high']:+.1f})"
-            f"    {placed[RAW]}, {placed[CLEAN]}"
+            f"{points(difference):<24}{f'{placed[RAW]}, {placed[CLEAN]}':<14}{points(form)}"
         )
     return "\n".join([*lines, verdict(figures)]) + "\n"
+
+
+def points(difference: dict[str, float]) -> str:
+    """A difference in percentage points with its interval."""
+    value, low, high = (100 * difference[name] for name in ("value", "low", "high"))
+    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def share(of: dict[str, float]) -> str:
@@ -252,7 +263,7 @@ def share(of: dict[str, float]) -> str:
 
 def verdict(figures: dict[str, Any]) -> str:
     """What the answers to all held-out tasks say."""
-    difference = figures["heldout"]["all"]["difference"]
+    difference = figures["heldout"]["all"]["differences"]["exact"]
     said = "loses accuracy beyond" if difference["high"] < 0 else "loses no accuracy beyond"
     return f"Training on anonymized data {said} the {figures['confidence']:.0%} interval of the paired difference."
 

@@ -81,3 +81,11 @@ class RetryLaterError(ServiceError):
     """Raised when what was sent cannot be taken now. Send the same again after ``wait_s`` seconds."""
 
     wait_s: float = 1.0
+
+
+class NoAgentError(FlywheelError):
+    """Raised when the hard limits leave no agent for a task. It says of each agent why it must not have it."""
+
+
+class UnsupportedPolicyError(FlywheelError):
+    """Raised when a log says too little about a policy's choices to evaluate it. It says how much, and what to do."""

@@ -278,6 +278,24 @@ class RoutingStatisticsSettings(Section):
     window_days: int = Field(30, gt=0, description="UTC days that count as recent, today included")
 
 
+StrategyName = Literal["thompson", "ucb", "epsilon-greedy", "contextual", "capability-match", "load-balance"]
+
+
+class RoutingSettings(Section):
+    """How the arbiter chooses among agents (docs/arbiter.md)."""
+
+    strategy: Literal["thompson", "ucb", "epsilon-greedy", "contextual", "capability-match", "load-balance"] = (
+        "thompson"
+    )
+    quality_per_usd: float = Field(0.0, ge=0, description="quality, 0–1, that one US dollar less per task is worth")
+    quality_per_second: float = Field(0.0, ge=0, description="quality, 0–1, that one second less is worth")
+    max_usd_per_million_tokens: float | None = Field(None, ge=0, description="never an agent above this price")
+    must_have: tuple[str, ...] = Field((), description="never an agent without these specializations")
+    half_life_days: float = Field(30.0, ge=0, description="age at which an outcome counts half; 0: it never ages")
+    max_active: int = Field(10, gt=0, description="tasks that an agent works on at once")
+    priors: dict[str, float] = Field({}, description="expected quality, 0–1, by agent id or model family")
+
+
 class PortSettings(Section):
     """Where the services listen, on this machine."""
 
@@ -326,6 +344,7 @@ class Settings(BaseSettings):
     anonymization: AnonymizationSettings = AnonymizationSettings()
     health: HealthSettings = HealthSettings()
     routing_statistics: RoutingStatisticsSettings = RoutingStatisticsSettings()
+    routing: RoutingSettings = RoutingSettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()
 

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 from sqlalchemy import Engine
@@ -12,15 +11,17 @@ from sqlalchemy import Engine
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, failed_answer, ignore_progress, part_of
 from flywheel.arbiter.evaluation.function_calls import check
 from flywheel.arbiter.evaluation.rubric import evaluate
-from flywheel.arbiter.logs import execution, routing_decision
+from flywheel.arbiter.logs import execution, requirements_of, routing_decision
 from flywheel.arbiter.outcomes import Outcome, outcome_of, record_new
 from flywheel.arbiter.registry import AgentProfile, AgentRegistry
-from flywheel.arbiter.routing.state import BanditState, learn
-from flywheel.arbiter.routing.strategy import Candidate, Choice, Evidence, RoutingStrategy
-from flywheel.arbiter.routing.thompson import ThompsonSampling
+from flywheel.arbiter.routing.build import router_from
+from flywheel.arbiter.routing.state import days, learn
+from flywheel.arbiter.routing.strategy import IDLE, Load
+from flywheel.arbiter.routing.task import RoutedTask
 from flywheel.collection.collector import Collector
-from flywheel.errors import AgentError, ConfigurationError, HeldOutTaskError
-from flywheel.records import RoutingDecision, Strategy
+from flywheel.errors import AgentError, HeldOutTaskError
+from flywheel.records import RoutingDecision
+from flywheel.settings import RoutingSettings
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import BenchmarkTask, Split
 
@@ -43,7 +44,7 @@ class Arbiter:
         make_agent: Callable[[AgentProfile], Agent],
         clock: Callable[[], datetime],
         rng: np.random.Generator,
-        strategy: RoutingStrategy | None = None,
+        routing: RoutingSettings | None = None,
     ) -> None:
         """An arbiter over the agents that are active in the registry.
 
@@ -55,7 +56,7 @@ class Arbiter:
             make_agent: from a profile to the agent.
             clock: the time, with zone.
             rng: all chance in routing.
-            strategy: Thompson sampling where none is given.
+            routing: strategy, objective, decay and priors; Thompson sampling for quality alone where None.
         """
         self._engine = engine
         self._collector = collector
@@ -64,9 +65,8 @@ class Arbiter:
         self._make_agent = make_agent
         self._clock = clock
         self._rng = rng
-        self._strategy = strategy or ThompsonSampling()
+        self._routing = routing or RoutingSettings()
         self._registry = AgentRegistry(engine)
-        self._state = BanditState(engine)
 
     def run(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Outcome]:
         """Run one round: all tasks are decided on the same evidence, then executed agent by agent.
@@ -78,22 +78,23 @@ class Arbiter:
         Raises:
             HeldOutTaskError: a task is not for training; nothing was run.
             ConfigurationError: no agent is active.
+            NoAgentError: the hard limits leave no agent for a task; nothing was run.
         """
         for task in tasks:
             if task.split is not Split.TRAIN:
                 raise HeldOutTaskError(f"{task.id} is a {task.split} task: it measures models and is never routed")
         profiles = {profile.id: profile for profile in self._registry.list(status="active")}
         by_agent: defaultdict[str, list[_Routed]] = defaultdict(list)
-        for routed in self._route(tasks, list(profiles.values())):
-            by_agent[routed.decision.selected_agent_id].append(routed)
+        for one in self._route(tasks, list(profiles.values())):
+            by_agent[one.decision.selected_agent_id].append(one)
         outcomes: list[Outcome] = []
         done = 0
         for agent_id, group in by_agent.items():
             progress = part_of(on_progress, before=done, total=len(tasks))
             answers = self._execute(profiles[agent_id], group, progress)
             done += len(group)
-            for routed, answer in zip(group, answers, strict=True):
-                outcome = self._evaluate_and_log(routed, answer, profiles[agent_id])
+            for one, answer in zip(group, answers, strict=True):
+                outcome = self._evaluate_and_log(one, answer, profiles[agent_id])
                 outcomes += [outcome] if outcome else []
         self.settle(outcomes)
         return outcomes
@@ -102,17 +103,17 @@ class Arbiter:
         """Remember outcomes and learn from them, each task once, in one transaction; returns those that were new."""
         with self._engine.begin() as connection:
             new = record_new(connection, outcomes)
-            learn(connection, new)
+            learn(connection, new, half_life_days=self._routing.half_life_days or None)
         return new
 
     def _route(self, tasks: Sequence[BenchmarkTask], active: Sequence[AgentProfile]) -> list[_Routed]:
-        evidence = self._state.evidence(task.task_type for task in tasks)
-        assigned: defaultdict[str, int] = defaultdict(int)
-        routed = []
+        router = router_from(self._engine, active, self._routing)
+        # A round's tasks are all decided before the first one is begun: they wait.
+        loads: dict[str, Load] = {}
+        decided = []
         for task in tasks:
-            loads = {agent_id: count / len(tasks) for agent_id, count in assigned.items()}
-            choice = choose_agent(task.task_type, active, evidence, loads=loads, strategy=self._strategy, rng=self._rng)
-            assigned[choice.selected] += 1
+            choice = router.decide(routed(task), self._rng, loads=loads, now=days(self._clock()))
+            loads[choice.selected] = Load(queued=loads.get(choice.selected, IDLE).queued + 1)
             decision = routing_decision(
                 task,
                 choice,
@@ -120,12 +121,12 @@ class Arbiter:
                 tenant_id=self._tenant_id,
                 timestamp=self._clock(),
             )
-            routed.append(_Routed(task=task, decision=decision))
-        return routed
+            decided.append(_Routed(task=task, decision=decision))
+        return decided
 
     def _execute(self, profile: AgentProfile, group: Sequence[_Routed], on_progress: Progress) -> list[Answer]:
         """The agent's answers; where it cannot answer at all, a failure for each task with the reason."""
-        tasks = [routed.task for routed in group]
+        tasks = [one.task for one in group]
         started = self._clock()
         try:
             return self._make_agent(profile).answer(tasks, on_progress=on_progress)
@@ -136,8 +137,8 @@ class Arbiter:
                 for task in tasks
             ]
 
-    def _evaluate_and_log(self, routed: _Routed, answer: Answer, profile: AgentProfile) -> Outcome | None:
-        task, decision = routed.task, routed.decision
+    def _evaluate_and_log(self, one: _Routed, answer: Answer, profile: AgentProfile) -> Outcome | None:
+        task, decision = one.task, one.decision
         # The gates want the three moments in order, also where somebody sets the machine's clock back meanwhile.
         executed_at = max(self._clock(), decision.timestamp)
         evaluation = evaluate(
@@ -158,7 +159,10 @@ class Arbiter:
             and self._collector.log_execution(executed)
             and self._collector.log_evaluation(evaluation)
         )
-        return outcome_of(decision, executed, evaluation, label=self._label) if written else None
+        if not written:
+            return None
+        price = profile.usd_per_million_tokens
+        return outcome_of(decision, executed, evaluation, label=self._label, usd_per_million_tokens=price)
 
 
 def task_id_of(label: str, task: BenchmarkTask) -> str:
@@ -166,37 +170,11 @@ def task_id_of(label: str, task: BenchmarkTask) -> str:
     return f"{label}-{task.id}"
 
 
-def choose_agent(
-    task_type: str,
-    active: Sequence[AgentProfile],
-    evidence: dict[tuple[str, str], Evidence],
-    *,
-    loads: dict[str, float],
-    strategy: RoutingStrategy,
-    rng: np.random.Generator,
-) -> Choice:
-    """Choose among the active agents that have the capability; where none has it, among all, as a fallback.
-
-    Raises:
-        ConfigurationError: no agent is active.
-    """
-    if not active:
-        raise ConfigurationError("no agent is active; add one under [[agents]] in flywheel.toml")
-    capable = [profile for profile in active if profile.can_do(task_type)]
-    candidates = [
-        Candidate(
-            profile=profile,
-            evidence=evidence.get((profile.id, task_type), Evidence()),
-            capability=1.0 if capable else 0.0,
-            load=loads.get(profile.id, 0.0),
-        )
-        for profile in capable or active
-    ]
-    choice = strategy.choose(task_type, candidates, rng)
-    if capable:
-        return choice
-    return msgspec.structs.replace(
-        choice,
-        strategy=Strategy.FALLBACK,
-        primary_reason=f"none of {len(active)} active agents takes {task_type}; of all: {choice.primary_reason}",
+def routed(task: BenchmarkTask) -> RoutedTask:
+    """A benchmark task as routing sees it; what ``routed_task`` makes of its logged decision is the same."""
+    return RoutedTask(
+        task_type=task.task_type,
+        complexity=task.complexity,
+        requirements=requirements_of(task),
+        length=len(task.text),
     )

@@ -22,7 +22,7 @@ def routing_decision(
         task_type=task.task_type,
         complexity=task.complexity,
         description=task.text,
-        requirements=tuple(f"tool:{tool.name}" for tool in task.tools),
+        requirements=requirements_of(task),
         selected_agent_id=choice.selected,
         strategy=choice.strategy,
         confidence=_bounded(choice.confidence),
@@ -31,6 +31,11 @@ def routing_decision(
         secondary_factors=choice.secondary_factors,
         source=task.id,
     )
+
+
+def requirements_of(task: BenchmarkTask) -> tuple[str, ...]:
+    """What a task needs, as routing and the log name it."""
+    return tuple(f"tool:{tool.name}" for tool in task.tools)
 
 
 def execution(
@@ -79,12 +84,11 @@ def candidates_of(choice: Choice) -> tuple[CandidateAgent, ...]:
 
 
 def _candidate(scored: Scored) -> CandidateAgent:
-    candidate = scored.candidate
     return CandidateAgent(
-        agent_id=candidate.profile.id,
-        capability_score=_bounded(candidate.capability),
+        agent_id=scored.profile.id,
+        capability_score=_bounded(scored.capability),
         performance_score=_bounded(scored.estimate),
-        load_score=_bounded(1.0 - candidate.load),
+        load_score=_bounded(1.0 - scored.load),
         final_score=_bounded(scored.score),
         selection_reason=scored.reason,
         propensity=_bounded(scored.propensity),

@@ -8,12 +8,16 @@ from msgspec import Struct
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import insert
 
+from flywheel.arbiter.routing.task import RoutedTask
 from flywheel.arbiter.tables import task_outcomes
 from flywheel.records import Evaluation, Execution, RoutingDecision
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The result of one task. ``quality`` is the overall score, 0–1; ``label`` names the stream of traffic."""
+    """The result of one task. ``quality`` is the overall score, 0–1; ``label`` names the stream of traffic.
+
+    ``task`` is what routing knew of it, which the contextual strategy learns by; it is not stored.
+    """
 
     task_id: str
     label: str
@@ -24,11 +28,32 @@ class Outcome(Struct, frozen=True, kw_only=True):
     quality: float
     latency_ms: float
     evaluated_at: datetime
+    cost_usd: float | None = None
+    task: RoutedTask | None = None
 
 
-def outcome_of(decision: RoutingDecision, execution: Execution, evaluation: Evaluation, *, label: str) -> Outcome:
-    """The outcome that a task's three logs tell of."""
+def routed_task(decision: RoutingDecision) -> RoutedTask:
+    """What routing knew of the task that it decided on."""
+    return RoutedTask(
+        task_type=decision.task_type,
+        complexity=decision.complexity,
+        requirements=decision.requirements,
+        length=len(decision.description),
+    )
+
+
+def outcome_of(
+    decision: RoutingDecision,
+    execution: Execution,
+    evaluation: Evaluation,
+    *,
+    label: str,
+    usd_per_million_tokens: float | None = None,
+) -> Outcome:
+    """The outcome that a task's three logs tell of; its cost is not known where the agent's price is not given."""
     assert execution.latency_ms is not None, "an arbiter measures; imported logs are no outcomes of its own"
+    assert execution.tokens_used is not None, "the same"
+    price = usd_per_million_tokens
     return Outcome(
         task_id=decision.task_id,
         label=label,
@@ -39,6 +64,8 @@ def outcome_of(decision: RoutingDecision, execution: Execution, evaluation: Eval
         quality=evaluation.overall_score,
         latency_ms=execution.latency_ms,
         evaluated_at=evaluation.timestamp,
+        cost_usd=None if price is None else price * execution.tokens_used / 1e6,
+        task=routed_task(decision),
     )
 
 
@@ -46,7 +73,8 @@ def record_new(connection: Connection, outcomes: Sequence[Outcome]) -> list[Outc
     """Store the outcomes whose tasks have none yet, and return just those."""
     if not outcomes:
         return []
-    rows = [msgspec.structs.asdict(outcome) for outcome in sorted(outcomes, key=lambda outcome: outcome.task_id)]
+    in_order = sorted(outcomes, key=lambda outcome: outcome.task_id)
+    rows = [{k: v for k, v in msgspec.structs.asdict(outcome).items() if k != "task"} for outcome in in_order]
     statement = insert(task_outcomes).values(rows).on_conflict_do_nothing().returning(task_outcomes.c.task_id)
     new = set(connection.execute(statement).scalars())
     return [outcome for outcome in outcomes if outcome.task_id in new]

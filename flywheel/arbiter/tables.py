@@ -54,6 +54,25 @@ bandit_state = Table(
     Column("successes", BigInteger, nullable=False),
     Column("quality_sum", Double, nullable=False, comment="of overall scores, each 0-1"),
     Column("latency_ms_sum", Double, nullable=False),
+    Column("weight", Double, nullable=False, comment="tasks, each counted by age at weighed_at, as all that follow"),
+    Column("aged_quality", Double, nullable=False),
+    Column("aged_squares", Double, nullable=False, comment="of qualities"),
+    Column("aged_latency_ms", Double, nullable=False),
+    Column("cost_weight", Double, nullable=False, comment="of tasks whose cost is known"),
+    Column("aged_cost_usd", Double, nullable=False),
+    Column("weighed_at", Instant, nullable=False, comment="moment of the newest outcome"),
+)
+
+routing_regressions = Table(
+    "routing_regressions",
+    metadata,
+    Column("agent_id", Text, ForeignKey("agents.id"), primary_key=True),
+    Column("features", ARRAY(Text), nullable=False, comment="names, in the order of the sums"),
+    Column("precision", ARRAY(Double), nullable=False, comment="sum of x x', row by row, weights as in bandit_state"),
+    Column("moment", ARRAY(Double), nullable=False, comment="sum of x times quality"),
+    Column("squares", Double, nullable=False, comment="sum of squared qualities"),
+    Column("weight", Double, nullable=False),
+    Column("weighed_at", Instant, nullable=False),
 )
 
 task_outcomes = Table(
@@ -68,6 +87,7 @@ task_outcomes = Table(
     Column("quality", Double, nullable=False, comment="overall score, 0-1"),
     Column("latency_ms", Double, nullable=False),
     Column("evaluated_at", Instant, nullable=False),
+    Column("cost_usd", Double, comment="null: not known"),
 )
 Index("ix_task_outcomes_label", task_outcomes.c.label)
 

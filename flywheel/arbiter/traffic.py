@@ -119,6 +119,7 @@ def run_tasks(
             make_agent=AgentFactory(settings, resolve_model=resolve_model),
             clock=clock,
             rng=np.random.default_rng([zlib.crc32(label.encode()), len(done)]),
+            routing=settings.routing,
         )
         done |= _settle_logged(
             arbiter, settings, engine, label=label, wanted={task_id_of(label, t) for t in tasks} - done

@@ -1,7 +1,7 @@
 """Wrappers that add the collector to a router, an agent or an evaluator whose code stays as it is.
 
-What is wrapped is a function, or an object with the method that ``flywheel.arbiter`` names: ``choose`` of a routing
-strategy, ``answer`` of an agent, ``evaluate`` of an evaluator. Coroutine functions stay coroutine functions, exceptions
+What is wrapped is a function, or an object with the method that ``flywheel.arbiter`` names: ``decide`` of a router,
+``answer`` of an agent, ``evaluate`` of an evaluator. Coroutine functions stay coroutine functions, exceptions
 pass, and everything else of an object is reached as before. They take down in the current task (``Collector.task``)
 what they see:
 
@@ -56,7 +56,7 @@ def wrapped_router(router: T) -> T:
         else:
             task.routed(result.selected, **_choice_fields(result))
 
-    return _wrapped(router, "choose", observe)
+    return _wrapped(router, "decide", observe)
 
 
 def wrapped_agent(collector: "Collector", agent: T, *, agent_id: str, task_type: str | None) -> T:

@@ -47,7 +47,10 @@ THEIRS = sql.SQL(
 COUNT_TASKS = sql.SQL("SELECT count(*) FROM tasks WHERE {}").format(THEIRS)
 TASK_DAYS = sql.SQL("SELECT DISTINCT day FROM tasks WHERE day IS NOT NULL AND {}").format(THEIRS)
 DELETE_TASKS = sql.SQL("DELETE FROM tasks WHERE {}").format(THEIRS)
-DELETE_WAITING = "DELETE FROM waiting_tasks WHERE owner_key = %(key)s OR owner_key = '' AND task_key = ANY(%(tasks)s)"
+DELETE_WAITING = (
+    "DELETE FROM waiting_tasks WHERE (owner_key = %(key)s OR owner_key = '' AND task_key = ANY(%(tasks)s))"
+    " AND (%(only)s::bytea[] IS NULL OR task_key = ANY(%(only)s))"
+)
 SEGMENTS = sql.SQL(
     "SELECT id, name, written_at, written_day, lines, stray_lines FROM segments"
     " WHERE stray_lines > 0 OR torn > 0 OR id IN (SELECT unnest(segments) FROM tasks WHERE {}) ORDER BY id"

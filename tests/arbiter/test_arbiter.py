@@ -110,7 +110,7 @@ def test_an_agent_that_fails_is_logged_with_its_reason_and_learned_from(engine: 
     logs = run(engine, tmp_path, {"broken": BrokenAgent()}, TASKS[:4])
     assert {executed.failure_reason for _, executed, _ in logs.values()} == {"its model is gone"}
     assert {evaluation.overall_score for _, _, evaluation in logs.values()} == {0.0}
-    assert BanditState(engine).evidence(["synthetic-add"])["broken", "synthetic-add"].tasks == 4
+    assert BanditState(engine).evidence()["broken", "synthetic-add"].tasks == 4
 
 
 def test_the_conversation_ends_with_the_answer_as_written_and_its_calls(engine: Engine, tmp_path: Path) -> None:

@@ -120,12 +120,12 @@ from tests.arbiter.test_traffic import SOURCE
 
 def dying_at(function, call):
     calls = 0
-    def counted(*arguments):
+    def counted(*arguments, **options):
         nonlocal calls
         calls += 1
         if calls == call:
             os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments)
+        return function(*arguments, **options)
     return counted
 
 catalog.load_source = lambda settings: SOURCE

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flywheel.collection.segments import SegmentWriter
+from flywheel.collection import SegmentWriter
 from flywheel.pool.access.audit import list_audit
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.intake import index_segments

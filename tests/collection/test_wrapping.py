@@ -10,10 +10,11 @@ import pytest
 
 from flywheel.arbiter.agents.reference import ReferenceAgent
 from flywheel.arbiter.registry import AgentProfile
-from flywheel.arbiter.routing.strategy import Candidate, Evidence
-from flywheel.arbiter.routing.thompson import ThompsonSampling
+from flywheel.arbiter.routing.router import Router
+from flywheel.arbiter.routing.task import RoutedTask
 from flywheel.collection import Collector
 from flywheel.records import Evaluation, Execution, Log, RoutingDecision, decode_log
+from tests.arbiter.routing.pools import beliefs
 from tests.collection.reading import payloads_in
 from tests.collection.test_task_log import EVALUATION
 from tests.fakes import benchmark_task
@@ -71,18 +72,16 @@ def test_an_agent_outside_of_a_task_is_a_task_of_its_own(collector: Collector, t
     logs = logged(collector, tmp_path)
     executions = [log for log in logs if isinstance(log, Execution)]
     assert [log.success for log in executions] == [True, False]
-    assert all(log.latency_ms >= 20 for log in executions)
+    assert all((log.latency_ms or 0) >= 20 for log in executions)
     assert len(logs) == 4
 
 
-def test_the_arbiters_own_strategy_and_agent_are_logged(collector: Collector, tmp_path: Path) -> None:
+def test_the_arbiters_own_router_and_agent_are_logged(collector: Collector, tmp_path: Path) -> None:
     tasks = [benchmark_task(str(number)) for number in range(3)]
     profile = AgentProfile(id="alice", kind="reference")
-    strategy = collector.wrap_router(ThompsonSampling())
+    router = collector.wrap_router(Router([profile], beliefs({})))
     with collector.task(task_type="research", task_id="t1"):
-        choice = strategy.choose(
-            "research", [Candidate(profile=profile, evidence=Evidence(), capability=1.0)], np.random.default_rng(1)
-        )
+        choice = router.decide(RoutedTask(task_type="research"), np.random.default_rng(1))
     agent = collector.wrap_agent(ReferenceAgent(), agent_id="alice")
     answers = agent.answer(tasks)
     logs = logged(collector, tmp_path)
@@ -104,5 +103,5 @@ def test_what_is_wrapped_stays_itself(collector: Collector) -> None:
 
     service = collector.wrap_agent(Service(), agent_id="alice")
     assert (service.model, service.answer([1]), service.answer.__doc__) == ("small", "small", "Answers.")
-    with pytest.raises(TypeError, match="neither a function nor has it a method choose"):
+    with pytest.raises(TypeError, match="neither a function nor has it a method decide"):
         collector.wrap_router(3)

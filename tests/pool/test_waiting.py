@@ -20,6 +20,7 @@ from flywheel.pool.retention import enforce_retention
 from flywheel.pool.rows import read_rows
 from flywheel.pool.schemas import VALIDATED
 from flywheel.pool.tenant_lines import erase_lines
+from flywheel.pool.tenants import Tenant
 from flywheel.pool.validation import ValidationReport, validate_day
 from flywheel.pool.waiting import count_waiting, expire_waiting, list_waiting
 from tests.pool.logs import NOON, Log, evaluation, execution, routing, task_logs, write_segment
@@ -220,7 +221,16 @@ def test_a_moved_task_waits_on_its_new_day_alone(pool: BenchmarkPool) -> None:
 def test_an_erased_tenants_tasks_wait_no_more(pool: BenchmarkPool) -> None:
     arrive(pool, [*task_logs("t1")[:2], *task_logs("t2", tenant="globex")[:2]], at=NOON)
     run_due(pool, now=NOON)
-    erase_lines(pool, "acme", now=NOON + HOUR)
+    erase_lines(pool, Tenant(id="acme", hashes=()), now=NOON + HOUR)
+    assert [task.task_id for task in list_waiting(pool)] == ["t2"]
+    (report,) = run_due(pool, now=NOON + HOUR).values()
+    assert (report.lines, report.waiting) == (2, 2)
+
+
+def test_of_an_erased_task_nothing_waits_and_the_tenants_others_do(pool: BenchmarkPool) -> None:
+    arrive(pool, [*task_logs("t1")[:2], *task_logs("t2")[:2]], at=NOON)
+    run_due(pool, now=NOON)
+    erase_lines(pool, Tenant(id="acme", hashes=(), tasks=frozenset(["t1"])), now=NOON + HOUR)
     assert [task.task_id for task in list_waiting(pool)] == ["t2"]
     (report,) = run_due(pool, now=NOON + HOUR).values()
     assert (report.lines, report.waiting) == (2, 2)

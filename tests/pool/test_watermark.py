@@ -5,7 +5,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from flywheel.collection.segments import SegmentWriter
+from flywheel.collection import SegmentWriter
+from flywheel.collection.segments import segment_bytes
 from flywheel.errors import SegmentError
 from flywheel.pool import intake
 from flywheel.pool.headers import FIRST_MOMENT
@@ -61,7 +62,8 @@ def test_the_oldest_open_segment_of_several_collectors_holds_it_back(pool: Bench
 
 def test_a_dead_collectors_segment_is_taken_in_and_holds_nothing_back(pool: BenchmarkPool) -> None:
     path = write_segment(pool.settings, "20260302T110000000000-7-dead", task_logs("t1"))
-    path.rename(path.with_suffix(".open"))
+    path.with_suffix(".open").write_bytes(segment_bytes(path))  # as it was before it was closed
+    path.unlink()
     report = index_segments(pool, now=NOON)
     assert (report.lines, mark_of(pool).at) == (3, NOON)
 

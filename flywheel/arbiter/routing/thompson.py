@@ -1,108 +1,68 @@
 """Thompson sampling: each agent is chosen as often as it is likely to be the best one for this task type."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from flywheel.arbiter.routing.strategy import Candidate, Choice, Evidence, Scored
+from flywheel.arbiter.routing.strategy import Distribution, Pool, distribution_of, standing_in
+from flywheel.arbiter.routing.task import RoutedTask
 from flywheel.records import Strategy
-
-GRID_POINTS = 4_096
-Vector = NDArray[np.float64]
 
 
 class ThompsonSampling(Struct, frozen=True, kw_only=True):
-    """Thompson sampling over the quality of answers, with a trial share for newcomers.
+    """Thompson sampling over mean utility, with a trial share for newcomers.
 
-    The posterior of an agent's mean quality in a task type is Beta(1 + Σq, 1 + Σ(1 − q)): the prior is uniform, and
-    an answer of quality q counts as q successes and 1 − q failures. For qualities strictly between 0 and 1 that is
-    wider than the data warrant, which errs on the side of exploring (Agrawal and Goyal 2012, section 1, reach the
-    same mean by tossing a coin of bias q).
+    To sample from every posterior and take the largest is to choose each agent with the probability that it is the best
+    (Thompson 1933). That probability is computed (``TypeBelief.best``) and drawn by.
 
     Attributes:
-        trial_share: probability that a task goes to a newcomer whatever its chances, so that a new agent is measured
-            even beside a nearly perfect one; 10 % is the first step of a rollout (SPEC section 10).
-        trial_tasks: an agent is a newcomer in a task type until it has done this many tasks of it.
+        trial_share: share of tasks that goes to newcomers whatever their chances, so that a new agent is measured even
+            beside a nearly perfect one; 10 % is the first step of a rollout (SPEC section 10).
+        trial_tasks: an agent is a newcomer until it has done this many tasks, of whatever types.
     """
 
     trial_share: float = 0.1
     trial_tasks: int = 20
 
-    def choose(self, task_type: str, candidates: Sequence[Candidate], rng: np.random.Generator) -> Choice:
-        """Choose one of at least one candidates; the logged propensities are exact, not estimated from samples."""
-        parameters = [posterior(candidate.evidence) for candidate in candidates]
-        best = best_probabilities(parameters)
-        trials = self._trial_probabilities(candidates)
-        samples = np.array([rng.beta(a, b) for a, b in parameters])
-        on_trial = bool(trials.any()) and rng.random() < self.trial_share
-        index = int(rng.choice(len(candidates), p=trials)) if on_trial else int(samples.argmax())
-        share = self.trial_share if trials.any() else 0.0
-        propensities = (1.0 - share) * best + share * trials
-        scored = tuple(
-            Scored(
-                candidate=candidate,
-                estimate=a / (a + b),
-                score=float(sample),
-                propensity=float(propensity),
-                reason=f"sampled {sample:.3f} from Beta({a:.1f}, {b:.1f}): mean quality {a / (a + b):.3f} "
-                f"after {candidate.evidence.tasks} {task_type} tasks",
-            )
-            for candidate, (a, b), sample, propensity in zip(candidates, parameters, samples, propensities, strict=True)
+    @property
+    def kind(self) -> Literal[Strategy.MULTI_ARMED_BANDIT]:
+        """What the log calls it."""
+        return Strategy.MULTI_ARMED_BANDIT
+
+    def reuse_key(self, task: RoutedTask) -> Hashable | None:  # noqa: ARG002 - of the protocol
+        """Belief and candidates say everything."""
+        return "thompson"
+
+    def distribution(self, task: RoutedTask, pool: Pool) -> Distribution:
+        """The probabilities of being the best, and of the trial share an equal part for each newcomer."""
+        belief, members = pool.belief, pool.members
+        best = belief.best(members)
+        tasks = belief.tasks_overall[members]
+        new = tasks < self.trial_tasks
+        newcomers = int(new.sum())
+        share = self.trial_share if 0 < newcomers < len(members) else 0.0
+        trial = np.where(new, share / max(1, newcomers), 0.0)
+        mean, deviation, penalty = belief.mean[members], belief.deviation[members], belief.penalty[members]
+        done = belief.tasks[members]
+        propensities = (1.0 - share) * best + trial
+
+        def why_score(i: int) -> str:
+            cost = f", less {penalty[i]:.3f} for cost and time" if penalty[i] > 0 else ""
+            return f"mean quality {mean[i]:.3f} ± {deviation[i]:.3f} after {done[i]:.0f} {task.task_type} tasks{cost}"
+
+        def why_chosen(i: int) -> str:
+            parts = f"{(1.0 - share) * best[i]:.3f} as the likely best"
+            if trial[i] > 0:
+                parts += f" and {trial[i]:.3f} on trial, with {tasks[i]:.0f} of {self.trial_tasks} tasks done"
+            return f"{pool.profiles[i].id} was drawn with probability {propensities[i]:.3f}: {parts}; {why_score(i)}"
+
+        return distribution_of(
+            propensities,
+            scores=best,
+            estimates=mean - penalty,
+            standing=standing_in(pool),
+            why_score=why_score,
+            why_chosen=why_chosen,
         )
-        return Choice(
-            selected=candidates[index].profile.id,
-            strategy=Strategy.MULTI_ARMED_BANDIT,
-            confidence=float(best[index]),
-            scored=scored,
-            primary_reason=self._on_trial(scored[index], task_type) if on_trial else _won(scored, index),
-            secondary_factors=(f"best of {len(candidates)} candidates with probability {best[index]:.3f}",),
-        )
-
-    def _trial_probabilities(self, candidates: Sequence[Candidate]) -> Vector:
-        """Newcomers' shares of the trial tasks; all 0 where there is no newcomer."""
-        newcomers = np.array([candidate.evidence.tasks < self.trial_tasks for candidate in candidates], dtype=float)
-        shares: Vector = newcomers / max(1.0, newcomers.sum())
-        return shares
-
-    def _on_trial(self, scored: Scored, task_type: str) -> str:
-        return (
-            f"trial: {self.trial_share:.0%} of tasks go to agents with fewer than {self.trial_tasks} tasks of "
-            f"type {task_type}, and {scored.candidate.profile.id} has {scored.candidate.evidence.tasks}"
-        )
-
-
-def posterior(evidence: Evidence) -> tuple[float, float]:
-    """The parameters of the Beta posterior of mean quality, from a uniform prior."""
-    return 1.0 + evidence.quality_sum, 1.0 + evidence.tasks - evidence.quality_sum
-
-
-def best_probabilities(parameters: Sequence[tuple[float, float]]) -> Vector:
-    """For each Beta distribution the probability that its draw is the largest, shape (n,), summing to 1.
-
-    ∫ f_i(x) Π_{j≠i} F_j(x) dx by the midpoint rule: exact to 1e-3 up to tens of thousands of tasks per agent, where
-    the peaks become as narrow as the grid.
-    """
-    x = (np.arange(GRID_POINTS) + 0.5) / GRID_POINTS
-    log_density = np.array([(a - 1.0) * np.log(x) + (b - 1.0) * np.log1p(-x) for a, b in parameters])
-    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-    density /= density.sum(axis=1, keepdims=True)
-    # Half of a cell's own mass: two draws from one cell are as likely to be in either order.
-    cumulative = np.cumsum(density, axis=1) - density / 2.0
-    others = np.array([np.delete(cumulative, i, axis=0).prod(axis=0) for i in range(len(parameters))])
-    best: Vector = (density * others).sum(axis=1)
-    best /= best.sum()
-    return best
-
-
-def _won(scored: Sequence[Scored], index: int) -> str:
-    winner = scored[index]
-    others = [other for position, other in enumerate(scored) if position != index]
-    if not others:
-        return f"{winner.candidate.profile.id} is the only candidate; {winner.reason}"
-    runner_up = max(others, key=lambda other: other.score)
-    return (
-        f"{winner.candidate.profile.id} {winner.reason}; "
-        f"next was {runner_up.candidate.profile.id} with {runner_up.score:.3f}"
-    )

@@ -42,7 +42,7 @@ NO_TIME = re.compile(r"[a-fA-F]|(?:[^:]*:){7}")
 SLICED = re.compile(r"[\w)\]]\[\Z")
 ROUTE = re.compile(r"/(?:api|v\d+)(?:/|\b)")
 SYSTEM = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/usr/bin/env", "/bin/sh", "/bin/bash"})
-VERSION = re.compile(r"(?:\bv(?:er(?:sion)?)?\.?[\"']?[\s:=]*[\"']?|[=><~!]=\s?|@)\Z", re.IGNORECASE)
+VERSION = re.compile(r"(?:\bv(?:er(?:sion)?)?\.?[\"']?[ \t:=]*[\"']?|[=><~!]=\s?|@)\Z", re.IGNORECASE)
 BITS = 2.6  # a character, at least: words have less where they are as short as secrets
 SHORTEST_SECRET = 6
 

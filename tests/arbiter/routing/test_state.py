@@ -3,24 +3,26 @@
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from flywheel.arbiter.arbiter import choose_agent
 from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.registry import AgentProfile, AgentRegistry
-from flywheel.arbiter.routing.state import BanditState, learn
-from flywheel.arbiter.routing.strategy import Evidence
-from flywheel.arbiter.routing.thompson import ThompsonSampling
+from flywheel.arbiter.routing.build import router_from
+from flywheel.arbiter.routing.evidence import EvidenceTable
+from flywheel.arbiter.routing.linear import LinearEvidence
+from flywheel.arbiter.routing.state import BanditState, days, learn
+from flywheel.arbiter.routing.task import RoutedTask, features_of
 from flywheel.database import connect
-from flywheel.errors import ConfigurationError
-from flywheel.records import Strategy
+from flywheel.settings import RoutingSettings
 
 
-def outcome(agent_id: str, task_type: str, quality: float, number: int = 0) -> Outcome:
+def outcome(
+    agent_id: str, task_type: str, quality: float, number: int = 0, *, after: timedelta = timedelta(0)
+) -> Outcome:
     return Outcome(
         task_id=f"{agent_id}-{task_type}-{number}",
         label="before",
@@ -30,7 +32,9 @@ def outcome(agent_id: str, task_type: str, quality: float, number: int = 0) -> O
         success=quality > 0.9,
         quality=quality,
         latency_ms=10.0,
-        evaluated_at=datetime(2025, 3, 1, tzinfo=UTC),
+        evaluated_at=datetime(2025, 3, 1, tzinfo=UTC) + after,
+        cost_usd=0.5,
+        task=RoutedTask(task_type=task_type, length=number),
     )
 
 
@@ -54,18 +58,16 @@ def test_the_bandit_learns_per_task_type_and_survives_a_restart(engine: Engine, 
     engine.dispose()
     program = f"""
 import numpy as np
-from flywheel.arbiter.arbiter import choose_agent
 from flywheel.arbiter.registry import AgentRegistry
-from flywheel.arbiter.routing.state import BanditState
-from flywheel.arbiter.routing.thompson import ThompsonSampling
+from flywheel.arbiter.routing.build import router_from
+from flywheel.arbiter.routing.task import RoutedTask
 from flywheel.database import connect
+from flywheel.settings import RoutingSettings
 engine = connect({database_url!r})
-agents = AgentRegistry(engine).list(status="active")
-evidence = BanditState(engine).evidence(["paint", "write"])
+router = router_from(engine, AgentRegistry(engine).list(status="active"), RoutingSettings())
 rng = np.random.default_rng(0)
 for task_type in ("paint", "write"):
-    chosen = {{choose_agent(task_type, agents, evidence, loads={{}}, strategy=ThompsonSampling(), rng=rng).selected
-              for _ in range(100)}}
+    chosen = {{router.decide(RoutedTask(task_type=task_type), rng).selected for _ in range(100)}}
     print(task_type, *chosen)
 """
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -86,25 +88,63 @@ def test_concurrent_routers_lose_no_update(engine: Engine, database_url: str) ->
         thread.start()
     for thread in threads:
         thread.join()
-    evidence = BanditState(engine).evidence(["paint"])
-    assert evidence == {
-        ("painter", "paint"): Evidence(tasks=200, quality_sum=100.0),
-        ("poet", "paint"): Evidence(tasks=200, quality_sum=50.0),
-    }
+    evidence = BanditState(engine).evidence()
+    sums = {key: (known.tasks, known.weight, known.quality_sum) for key, known in evidence.items()}
+    assert sums == {("painter", "paint"): (200, 200.0, 100.0), ("poet", "paint"): (200, 200.0, 50.0)}
+    regressions = BanditState(engine).regressions()
+    assert (regressions.weight("painter"), regressions.weight("poet")) == (200.0, 200.0)
     record = AgentRegistry(engine).get("painter").record
     assert (record.tasks, record.mean_quality, record.success_rate, record.mean_latency_ms) == (200, 0.5, 0.0, 10.0)
 
 
-def test_without_a_capable_agent_the_general_pool_is_the_fallback() -> None:
-    agents = [AgentProfile(id="poet", kind="reference", task_types=("write",))]
-    options = {"loads": {}, "strategy": ThompsonSampling(), "rng": np.random.default_rng(0)}
-    assert choose_agent("write", agents, {}, **options).strategy is Strategy.MULTI_ARMED_BANDIT  # type: ignore[arg-type]
-    fallback = choose_agent("paint", agents, {}, **options)  # type: ignore[arg-type]
-    assert fallback.strategy is Strategy.FALLBACK
-    assert fallback.primary_reason.startswith("none of 1 active agents takes paint")
-    assert [scored.candidate.capability for scored in fallback.scored] == [0.0]
+def test_what_the_database_sums_is_what_memory_sums_whatever_the_order(engine: Engine) -> None:
+    rng = np.random.default_rng(0)
+    done = [
+        outcome("painter", "paint", float(rng.random()), number, after=timedelta(days=float(rng.uniform(0, 90))))
+        for number in range(40)
+    ]
+    with engine.begin() as connection:
+        learn(connection, done, half_life_days=10.0)
+    memory, linear = EvidenceTable(half_life=10.0), LinearEvidence(half_life=10.0)
+    for one in reversed(done):
+        assert one.task is not None
+        memory.add("painter", "paint", one.quality, at=days(one.evaluated_at), latency_ms=10.0, cost_usd=0.5)
+        linear.learn("painter", features_of(one.task), one.quality, at=days(one.evaluated_at))
+    state = BanditState(engine, half_life_days=10.0)
+    assert state.table().sums == pytest.approx(memory.sums, rel=1e-6)
+    assert state.table().at == pytest.approx(memory.at)
+    kept, known = state.regressions().get("painter"), linear.get("painter")
+    assert (kept.weight, kept.squares) == pytest.approx((known.weight, known.squares), rel=1e-6)
+    assert kept.precision == pytest.approx(known.precision, rel=1e-6)
+    assert kept.moment == pytest.approx(known.moment, rel=1e-6)
 
 
-def test_without_any_agent_there_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(ConfigurationError, match="no agent is active"):
-        choose_agent("paint", [], {}, loads={}, strategy=ThompsonSampling(), rng=np.random.default_rng(0))
+def test_very_old_outcomes_fade_without_an_underflow(engine: Engine) -> None:
+    for after in (timedelta(days=0), timedelta(days=9_000), timedelta(days=3)):
+        with engine.begin() as connection:
+            learn(connection, [outcome("painter", "paint", 0.5, after=after)], half_life_days=1.0)
+    known = BanditState(engine, half_life_days=1.0).evidence()["painter", "paint"]
+    assert known.tasks == 3
+    assert known.weight == pytest.approx(1.0)
+
+
+def test_two_routers_on_one_database_learn_as_one(engine: Engine, database_url: str) -> None:
+    """Each of them runs half of the tasks, and both know as much as one that ran them all."""
+    active = AgentRegistry(engine).list(status="active")
+    routers = [connect(database_url), connect(database_url)]
+    rng = np.random.default_rng(5)
+    for number in range(60):
+        own = routers[number % 2]
+        router = router_from(own, active, RoutingSettings(half_life_days=0))
+        chosen = router.decide(RoutedTask(task_type="paint"), rng).selected
+        teach(own, [outcome(chosen, "paint", float(rng.random() < {"painter": 0.9, "poet": 0.2}[chosen]), number)])
+    task = RoutedTask(task_type="paint")
+    decisions = [
+        router_from(own, active, RoutingSettings(half_life_days=0)).decide(task, np.random.default_rng(0))
+        for own in routers
+    ]
+    assert len({tuple((s.profile.id, s.propensity) for s in choice.scored) for choice in decisions}) == 1
+    assert {choice.selected for choice in decisions} == {"painter"}
+    assert sum(known.tasks for known in BanditState(engine).evidence().values()) == 60
+    for own in routers:
+        own.dispose()

@@ -1,84 +1,101 @@
-"""Thompson sampling: propensities are what happens, and reasons say what was done."""
+"""Thompson sampling: who is likely to be the best is chosen as often, and newcomers get their trial."""
 
-from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy import integrate, stats  # type: ignore[import-untyped]
 
-from flywheel.arbiter.registry import AgentProfile
-from flywheel.arbiter.routing.strategy import Candidate, Evidence
-from flywheel.arbiter.routing.thompson import ThompsonSampling, best_probabilities
+from flywheel.arbiter.routing.belief import RESHAPE
+from flywheel.arbiter.routing.normals import best_of_normals
+from flywheel.arbiter.routing.priors import Prior
+from flywheel.arbiter.routing.thompson import ThompsonSampling
+from tests.arbiter.routing.pools import ADD, beliefs, propensities, router, shares
+
+FLAT = Prior(record_tasks=0.001)
 
 
-def candidate(agent_id: str, tasks: int = 0, quality: float = 0.0) -> Candidate:
-    return Candidate(
-        profile=AgentProfile(id=agent_id, kind="reference"),
-        evidence=Evidence(tasks=tasks, quality_sum=tasks * quality),
-        capability=1.0,
-    )
+def by_quadrature(distributions: list[Any]) -> list[float]:
+    """P(best) by fine adaptive quadrature, with scipy's distributions."""
+
+    def integrand(x: float, i: int) -> float:
+        rest = [d.cdf(x) for j, d in enumerate(distributions) if j != i]
+        return float(distributions[i].pdf(x) * np.prod(rest))
+
+    low = max(d.ppf(1e-10) for d in distributions)
+    high = max(d.ppf(1 - 1e-10) for d in distributions)
+    breaks = sorted({float(np.clip(d.ppf(p), low, high)) for d in distributions for p in (0.001, 0.1, 0.5, 0.9, 0.999)})
+    return [
+        integrate.quad(integrand, low, high, args=(i,), points=breaks, limit=400)[0] for i in range(len(distributions))
+    ]
 
 
 @pytest.mark.parametrize(
-    "candidates",
+    "known",
     [
-        [candidate("a"), candidate("b"), candidate("c")],
-        [candidate("a", 40, 0.6), candidate("b", 60, 0.65), candidate("new")],
-        [candidate("a", 30, 0.5), candidate("b", 30, 0.55)],
-        [candidate("alone", 5, 0.5)],
+        {"a": (0, 0.0), "b": (0, 0.0), "c": (0, 0.0)},
+        {"a": (40, 0.6), "b": (60, 0.65), "c": (3, 0.3)},
+        {"a": (300, 0.99), "b": (200, 0.985), "c": (5, 0.8)},
+        {"a": (10_000, 0.9), "b": (9_000, 0.905), "c": (20, 0.85)},
+        {"a": (10_000, 0.02), "b": (10_000, 0.021), "c": (10_000, 0.019)},
     ],
 )
-def test_logged_propensities_are_the_frequencies_of_choice(candidates: list[Candidate]) -> None:
-    rng = np.random.default_rng(7)
-    strategy = ThompsonSampling()
-    draws = 4_000
-    chosen: Counter[str] = Counter()
-    for _ in range(draws):
-        chosen[strategy.choose("add", candidates, rng).selected] += 1
-    logged = strategy.choose("add", candidates, rng).scored
-    assert sum(scored.propensity for scored in logged) == pytest.approx(1, abs=1e-9)
-    for scored in logged:
-        expected = scored.propensity
-        error = 4 * np.sqrt(expected * (1 - expected) / draws)  # 4 standard errors
-        assert chosen[scored.candidate.profile.id] / draws == pytest.approx(expected, abs=error + 1e-3)
+def test_the_probability_of_the_largest_draw_is_that_of_fine_quadrature(known: dict[str, tuple[int, float]]) -> None:
+    belief = beliefs(known, prior=FLAT).of("add")
+    mean, total = belief.mean, (belief.strength + belief.weight) / RESHAPE
+    exact = by_quadrature([stats.beta(m * n, (1 - m) * n) for m, n in zip(mean, total, strict=True)])
+    assert belief.best(np.arange(3)) == pytest.approx(exact, abs=5e-3)
 
 
-def test_the_probability_of_being_best_is_the_closed_form_for_two_agents() -> None:
-    # P(Beta(2, 1) > Beta(1, 1)) = E[Beta(2, 1)] = 2/3
-    assert best_probabilities([(2.0, 1.0), (1.0, 1.0)]) == pytest.approx([2 / 3, 1 / 3], abs=1e-4)
+@pytest.mark.parametrize(
+    ("mean", "deviation"),
+    [([0.5, 0.5], [0.1, 0.1]), ([0.4, 0.5, 0.6], [0.3, 0.01, 0.05]), ([0.9, 0.2, 0.88], [0.01, 0.3, 0.02])],
+)
+def test_the_best_of_normals_is_that_of_fine_quadrature(mean: list[float], deviation: list[float]) -> None:
+    exact = by_quadrature([stats.norm(m, s) for m, s in zip(mean, deviation, strict=True)])
+    assert best_of_normals(np.array(mean), np.array(deviation)) == pytest.approx(exact, abs=5e-3)
 
 
-def test_ten_thousands_of_tasks_leave_the_probabilities_finite_and_sure() -> None:
-    best = best_probabilities([(45_001.0, 5_001.0), (44_001.0, 6_001.0)])
+def test_a_hundred_thousand_tasks_leave_the_probabilities_finite_and_sure() -> None:
+    best = beliefs({"a": (100_000, 0.9), "b": (100_000, 0.88)}).of("add").best(np.arange(2))
     assert best == pytest.approx([1, 0], abs=1e-6)
 
 
-def test_reasons_never_contradict_the_decision() -> None:
-    rng = np.random.default_rng(1)
-    candidates = [candidate("good", 50, 0.9), candidate("bad", 50, 0.3), candidate("new", 3, 0.5)]
-    kinds: Counter[str] = Counter()
-    for _ in range(500):
-        choice = ThompsonSampling().choose("add", candidates, rng)
-        [selected] = [s for s in choice.scored if s.candidate.profile.id == choice.selected]
-        if choice.primary_reason.startswith("trial:"):
-            kinds["trial"] += 1
-            assert selected.candidate.evidence.tasks < ThompsonSampling().trial_tasks
-            assert f"{choice.selected} has {selected.candidate.evidence.tasks}" in choice.primary_reason
-        else:
-            kinds["won"] += 1
-            assert choice.primary_reason.startswith(f"{choice.selected} sampled {selected.score:.3f}")
-            assert selected.score == max(scored.score for scored in choice.scored)
-    assert min(kinds.values()) > 10
-    assert len(kinds) == 2
+def test_graded_rewards_with_little_spread_are_told_apart_sooner_than_all_or_nothing_ones() -> None:
+    rng = np.random.default_rng(0)
+    graded, plain = beliefs({}), beliefs({})
+    for name, mean in (("a", 0.6), ("b", 0.65)):
+        for _ in range(60):
+            graded.learn(name, "add", float(np.clip(rng.normal(mean, 0.05), 0, 1)))
+        for number in range(60):
+            plain.learn(name, "add", float(number < 60 * mean))
+    assert graded.of("add").graded
+    assert not plain.of("add").graded
+    assert graded.of("add").best(np.arange(2))[1] > 0.99
+    assert plain.of("add").best(np.arange(2))[1] < 0.99
 
 
 def test_a_newcomer_gets_its_trial_share_beside_a_nearly_perfect_agent_and_loses_it_when_known() -> None:
-    perfect = candidate("perfect", 500, 0.99)
     share = {
-        tasks: ThompsonSampling().choose(
-            "add", [perfect, candidate("new", tasks, 0.3)], np.random.default_rng(0)
-        ).scored[1].propensity
+        tasks: propensities(router({"perfect": (500, 0.99), "new": (tasks, 0.3)}).decide(ADD, np.random.default_rng(0)))
         for tasks in (0, 19, 20)
-    }  # fmt: skip
-    assert share[0] >= 0.1
-    assert share[19] >= 0.1
-    assert share[20] < 0.001
+    }
+    assert share[0]["new"] >= 0.1
+    assert share[19]["new"] >= 0.1
+    assert share[20]["new"] < 0.001
+
+
+def test_the_reason_says_which_part_of_the_probability_is_a_trial() -> None:
+    known = router({"perfect": (500, 0.99), "new": (3, 0.3)})
+    reasons = {}
+    for seed in range(60):
+        choice = known.decide(ADD, np.random.default_rng(seed))
+        reasons[choice.selected] = choice.primary_reason
+    assert "0.100 on trial, with 3 of 20 tasks done" in reasons["new"]
+    assert "on trial" not in reasons["perfect"]
+
+
+def test_an_agent_of_probability_zero_is_never_drawn() -> None:
+    known = router({"perfect": (50_000, 0.99), "hopeless": (50_000, 0.01)}, ThompsonSampling())
+    assert propensities(known.decide(ADD, np.random.default_rng(0))) == {"perfect": 1.0, "hopeless": 0.0}
+    assert shares(known, draws=200) == {"perfect": 200}

@@ -114,7 +114,7 @@ def needles(pool: BenchmarkPool) -> dict[str, bytes]:
 
 
 def content_of(path: Path) -> bytes:
-    return repr(pq.read_table(path).to_pylist()).encode() if path.suffix == ".parquet" else segment_bytes(path)
+    return repr(pq.read_table(path).to_pylist()).encode() if path.suffix == ".parquet" else bytes(segment_bytes(path))
 
 
 def database_rows(pool: BenchmarkPool) -> Iterator[tuple[str, bytes]]:
