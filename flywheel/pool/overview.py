@@ -90,15 +90,20 @@ def list_days(pool: BenchmarkPool) -> tuple[DayOverview, ...]:
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
-        mark = read_watermark(connection)
         rows = connection.execute(DAYS).fetchall()
+        with pool.as_service(connection):  # of days that are shown whole, whoever asks
+            mark = read_watermark(connection)
+            progress = connection.execute(PROGRESS, {"days": [row[0] for row in rows]})
+            states = {day: (tasks, stale) for day, tasks, stale in progress}
     lateness = pool.settings.joining.allowed_lateness
     return tuple(
         DayOverview(
             **dict(zip(COUNTED, row, strict=True)),
-            completeness=completeness(row[0], mark, allowed_lateness=lateness, stale=bool(stale), waiting=row[-1] > 0),
+            waiting_tasks=tasks,
+            completeness=completeness(row[0], mark, allowed_lateness=lateness, stale=bool(stale), waiting=tasks > 0),
         )
-        for *row, stale in rows
+        for row in rows
+        for tasks, stale in [states.get(row[0], (0, False))]
     )
 
 
@@ -112,13 +117,15 @@ def pool_watermark(pool: BenchmarkPool) -> Watermark | None:
         return read_watermark(connection)
 
 
-COUNTED = DayOverview.__struct_fields__[:-1]
+COUNTED = DayOverview.__struct_fields__[:-2]
 DAYS = """
 SELECT day, lines, points, lines_in_points, quarantined, duplicates, waiting, validated_at, privacy_violations,
     (SELECT rows FROM tier_days WHERE tier_days.day = days.day AND tier = 'hot'),
     (SELECT rows FROM tier_days WHERE tier_days.day = days.day AND tier = 'warm'),
-    (SELECT rows FROM tier_days WHERE tier_days.day = days.day AND tier = 'cold'),
-    (SELECT count(*) FROM waiting_tasks WHERE waiting_tasks.day = days.day),
-    revision > validated_revision
+    (SELECT rows FROM tier_days WHERE tier_days.day = days.day AND tier = 'cold')
 FROM days ORDER BY day DESC
+"""
+PROGRESS = """
+SELECT day, (SELECT count(*) FROM waiting_tasks WHERE waiting_tasks.day = days.day), revision > validated_revision
+FROM days WHERE day = ANY(%(days)s)
 """

@@ -68,7 +68,7 @@ def test_logs_are_taken_while_the_pool_is_halted_and_the_halt_is_said(
 ) -> None:
     (tmp_path / "logs.jsonl").write_text('{"log": "routing"}\n')
     result = flywheel("ingest", str(tmp_path / "logs.jsonl"), "--json")
-    assert json.loads(result.stdout)["lines"] == 1
+    assert json.loads(result.stdout)["read"] == 1
     assert "the lines were taken and wait: the pool is halted by 2026-03-02" in result.stderr
 
 

@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 def malformed(flywheel: Invoke, home: Path, database_url: str, tmp_path: Path) -> str:
     """One malformed line, ingested and validated; the day it belongs to."""
     (tmp_path / "logs.jsonl").write_text("not json\n")
-    flywheel("ingest", str(tmp_path / "logs.jsonl"))
+    flywheel("ingest", str(tmp_path / "logs.jsonl"), "--format", "native")
     settings = Settings.load(profile="smoke", home=home, database_url=database_url)
     with BenchmarkPool.open(settings) as pool:
         [day] = index_segments(pool, now=NOW).days

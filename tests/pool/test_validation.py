@@ -222,7 +222,7 @@ def test_a_nul_in_an_identifier_is_no_obstacle(pool: BenchmarkPool) -> None:
 
 
 log_lines = st.one_of(
-    st.binary(max_size=12),
+    st.binary(min_size=1, max_size=12),
     st.builds(
         lambda make, task, second, fields: make(task, at=NOON + timedelta(seconds=second), **fields),
         st.sampled_from([routing, execution, evaluation]),
