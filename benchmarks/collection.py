@@ -159,6 +159,7 @@ def by_mlflow(folder: Path) -> Iterator[Work]:
 
     logging.getLogger("mlflow").setLevel(logging.CRITICAL)  # SQLite is locked at times; it tries again
     mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    mlflow.create_experiment(folder.name, artifact_location=(folder / "artifacts").as_uri())
     mlflow.set_experiment(folder.name)
 
     def work(task: Task) -> None:

@@ -1,6 +1,7 @@
 """MLflow's traces, as MLflow itself writes them."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ LONG = "word " * 2000
 
 
 @pytest.fixture
-def trace(tmp_path: Path) -> Trace:
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trace]:
     """A trace of an agent that calls a chat model and two tools, one of which fails, with what was said of it."""
+    monkeypatch.chdir(tmp_path)  # a new store keeps its artifacts below the working directory
+    before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
 
     @mlflow.trace(name="look_up", span_type=SpanType.TOOL)
@@ -49,7 +52,8 @@ def trace(tmp_path: Path) -> Trace:
     mlflow.log_expectation(trace_id=trace_id, name="answer", value="done", source=person)
     logged: Trace | None = mlflow.get_trace(trace_id)
     assert logged is not None
-    return logged
+    yield logged
+    mlflow.set_tracking_uri(before)
 
 
 def test_a_trace_of_the_real_sdk_becomes_a_point(tmp_path: Path, trace: Trace) -> None:
