@@ -10,8 +10,8 @@ from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.paths import BACKSLASHES, generalized_path, is_windows, named_path
 from flywheel.pool.anonymization.places import Place, places_in, rename_keys
+from flywheel.pool.anonymization.quoting import JsonText
 from flywheel.pool.anonymization.spans import Named, find_each
-from flywheel.pool.anonymization.views import is_json
 
 
 class Find(Protocol):
@@ -23,13 +23,8 @@ class Find(Protocol):
         """See ``flywheel.pool.anonymization.spans.find_each``."""
 
 
-IN_LIST = re.compile(r"[\[,]\s*\Z")
-IN_STRING = re.compile(r"[\"'](?!\s*,)[\s\[\],\d.eE+-]*\Z")  # a list within a string that has no quotes of its own
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 PLACED = re.compile(r"\[([A-Z][A-Z_]*)_(\d+)\]")
-BARE = re.compile(r"\s*(?:[,}\]]|\Z)")
-QUOTE = re.compile(r"(\\*[\"'])\s*:\s*\Z")
-LONGEST_GAP = 64  # characters between a key of JSON and its value
 
 
 class Anonymizer:
@@ -89,12 +84,14 @@ class Anonymizer:
     def _replaced(self, text: str, spans: Sequence[Span]) -> str:
         pieces: list[str] = []
         position = 0
+        json_text = JsonText(text)
         for span in spans:
             value = text[span.start : span.end]
             placeholder = self._path(value, span.value) if span.type == "FILE_PATH" else self._placeholder(span)
             self.replaced[span.type] += 1
             if NUMBER.fullmatch(value):
-                placeholder = quoted_as_json(text, span, placeholder)
+                quote = json_text.quote_at(span.start, span.end)
+                placeholder = f"{quote}{placeholder}{quote}"
             pieces += [text[position : span.start], placeholder]
             position = span.end
         return "".join([*pieces, text[position:]])
@@ -112,23 +109,3 @@ class Anonymizer:
         separator = backslashes.group() if backslashes else "/"
         named = named_path(path, separator=separator, clean=self.text) if self._keep_file_names else None
         return named or generalized_path(path, separator=separator)
-
-
-def quoted_as_json(text: str, span: Span, placeholder: str) -> str:
-    """The placeholder in the quotes of the JSON around it where the value was a bare number: the text stays JSON."""
-    key = QUOTE.search(text, max(0, span.start - LONGEST_GAP), span.start)
-    in_list = IN_LIST.search(text, max(0, span.start - LONGEST_GAP), span.start)
-    in_string = IN_STRING.search(text, max(0, span.start - LONGEST_GAP), span.start)
-    if not BARE.match(text, span.end) or not (key or (in_list and not in_string and is_json(text))):
-        return placeholder
-    quote = key.group(1) if key else last_quote(text, span.start)
-    return f"{quote}{placeholder}{quote}"
-
-
-def last_quote(text: str, position: int) -> str:
-    """The quote before a position as it is escaped there; a plain one where there is none."""
-    mark = text.rfind('"', 0, position)
-    start = mark
-    while start > 0 and text[start - 1] == "\\":
-        start -= 1
-    return text[start : mark + 1] if mark >= 0 else '"'

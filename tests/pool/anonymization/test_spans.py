@@ -96,12 +96,17 @@ NESTED = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dic
 @example({"cards": [4111111111111111, 5]})
 @example({"p": "/home/ann/caf\u00e9.txt"})
 @example({"a": {"u": "http://h:1"}, "b": ["x@y.org"]})
+@example([["x@y.org"], [4111111111111111]])
+@example([4111111111111111, 5])
+@example(["5\" disk", [4111111111111111]])
+@example(["a\\", [4111111111111111]])
 def test_json_stays_json_whatever_is_replaced_in_it(value: object) -> None:
-    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), json.dumps(value, indent=2)):
         assert shape_of(json.loads(Anonymizer().text(text))) == shape_of(value)
-    quoted = json.loads(Anonymizer().text(json.dumps({"inner": json.dumps(value)})))
-    assert list(quoted) == ["inner"]
-    assert shape_of(json.loads(quoted["inner"])) == shape_of(value)
+    for indent in (None, 2):
+        quoted = json.loads(Anonymizer().text(json.dumps({"inner": json.dumps(value, indent=indent)})))
+        assert list(quoted) == ["inner"]
+        assert shape_of(json.loads(quoted["inner"])) == shape_of(value)
 
 
 def shape_of(value: object) -> object:
