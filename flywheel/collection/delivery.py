@@ -12,6 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 
 from flywheel.collection.dead_letters import write_dead_letter
@@ -170,13 +171,14 @@ class Delivery:
             self._note(error)
             for one in batch:
                 one.failures += 1
-            given_up = batch if last else [one for one in batch if one.failures >= DELIVERIES]
+            # From the front alone: threads that failed side by side may stand behind one that came after them.
+            given_up = batch if last else list(takewhile(lambda one: one.failures >= DELIVERIES, batch))
             return bool(given_up) and self._give_up(given_up)
         self._leave(batch, "delivered late")
         return True
 
     def _batch(self) -> list[_Waiting]:
-        """The first of the queue; who came earlier has failed as often or more."""
+        """The first of the queue."""
         batch: list[_Waiting] = []
         size = 0
         with self._lock:

@@ -115,6 +115,35 @@ def test_a_log_that_came_later_has_its_three_deliveries_too(tmp_path: Path, disk
     assert closed(tmp_path, sent) == [b"late"]
 
 
+def test_threads_that_fail_side_by_side_cost_nobody_between_them_its_log(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = made(tmp_path, retry_s=60)
+    both_fail, goes_on = threading.Barrier(2), threading.Event()
+
+    def broken(payload: bytes) -> None:
+        both_fail.wait(20)
+        if payload == b"slow":
+            goes_on.wait(20)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(sent._writer, "append", broken)
+    threads = [threading.Thread(target=sent.send, args=(payload,)) for payload in (b"quick", b"slow")]
+    for thread in threads:
+        thread.start()
+    until(lambda: sent.waiting == 1)
+    sent.send(b"between")  # it has failed once less than the one that will stand behind it
+    goes_on.set()
+    for thread in threads:
+        thread.join()
+    disk.breaks(errno.EIO)
+    with sent._delivering:
+        sent._deliver_batch(last=False)
+        sent._deliver_batch(last=False)
+    disk.works()
+    assert sorted(closed(tmp_path, sent) + letters(tmp_path)) == [b"between", b"quick", b"slow"]
+
+
 def test_memory_is_bounded_and_what_does_not_fit_is_counted_by_reason_and_reported(
     tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
