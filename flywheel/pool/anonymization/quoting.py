@@ -31,7 +31,7 @@ class JsonText:
         self._text = text
 
     def quote_at(self, start: int, end: int) -> str:
-        """The quote, as it is escaped there, that ``text[start:end]`` needs as a string; nothing where it needs none."""
+        """The quote, as it is escaped there, that ``text[start:end]`` needs as a string; none where it needs none."""
         before = max(0, start - LONGEST_GAP)
         if not BARE.match(self._text, end):
             return ""
