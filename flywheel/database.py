@@ -1,14 +1,14 @@
 """PostgreSQL: one place for URLs, engines and the schema's version.
 
-Tables are declared beside the code that owns them (``flywheel.pool.tables``, ``flywheel.arbiter.tables``) on the one
-``metadata`` here; their history is in ``flywheel/migrations``.
+Tables are declared beside the code that owns them, in its ``tables.py``, on the one ``metadata`` here; their history is
+in ``flywheel/migrations``, whose ``env.py`` names them all.
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
-from sqlalchemy import Engine, ExceptionContext, MetaData, create_engine, event, make_url
+from sqlalchemy import DateTime, Engine, ExceptionContext, MetaData, create_engine, event, make_url
 
 from flywheel.errors import DatabaseError
 
@@ -28,6 +28,8 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+Instant = DateTime(timezone=True)
+"""The type of every column that is a moment."""
 
 
 def url_with(url: str, *, driver: str, database: str | None = None) -> str:

@@ -37,7 +37,9 @@ def old_revision(database_url: str) -> str:
 
 def test_the_migrations_make_what_the_tables_say(database_url: str) -> None:
     import flywheel.arbiter.tables
-    import flywheel.pool.tables  # noqa: F401 - registers its tables
+    import flywheel.collection.receiver.tables
+    import flywheel.pool.access.tables
+    import flywheel.pool.tables  # noqa: F401 - each registers its tables
 
     engine = connect(database_url)
     with engine.connect() as connection:

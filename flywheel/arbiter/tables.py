@@ -9,7 +9,6 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    DateTime,
     Double,
     ForeignKey,
     Identity,
@@ -19,9 +18,7 @@ from sqlalchemy import (
     Text,
 )
 
-from flywheel.database import metadata
-
-Instant = DateTime(timezone=True)
+from flywheel.database import Instant, metadata
 
 agents = Table(
     "agents",

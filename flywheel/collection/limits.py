@@ -1,12 +1,12 @@
 """What the receiver takes from a client, and how long it waits: each bound with its unit."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from flywheel.settings_section import Section
 
 
-class ReceiverSettings(BaseModel):
+class ReceiverSettings(Section):
     """The receiver's bounds. What is beyond them is refused with the reason, never cut."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_body_bytes: int = Field(16 * 2**20, gt=0, description="of a request as it is sent, compressed or not")
     max_decoded_bytes: int = Field(64 * 2**20, gt=0, description="of a request after its content encoding")

@@ -4,13 +4,15 @@ from alembic import context
 from sqlalchemy import create_engine, text
 
 from flywheel.arbiter import tables as arbiter_tables
+from flywheel.collection.receiver import tables as receiver_tables
 from flywheel.database import metadata
 from flywheel.pool import tables as pool_tables
+from flywheel.pool.access import tables as access_tables
 
 SCHEMA_LOCK = 0x666C79  # "fly"
 
-assert arbiter_tables is not None
-assert pool_tables is not None
+for tables in (access_tables, arbiter_tables, pool_tables, receiver_tables):
+    assert tables is not None
 
 engine = create_engine(context.config.attributes["url"])
 with engine.connect() as connection:

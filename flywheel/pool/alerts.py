@@ -11,8 +11,8 @@ from psycopg import Connection
 from flywheel.pool.halts import read_open_halts
 from flywheel.pool.health import Alert, Course, Failures, Mean, Readings, Rewards, Volume, Window, judge_health
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.settings import HealthSettings
 from flywheel.records import utc_day
-from flywheel.settings import HealthSettings
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)

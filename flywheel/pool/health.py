@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from flywheel.pool.halts import Halt, halted_because
-from flywheel.settings import HealthSettings
+from flywheel.pool.settings import HealthSettings
 
 Severity = Literal["warning", "critical"]
 

@@ -15,7 +15,8 @@ from psycopg import Connection
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.noise import Noise
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.settings import PrivacySettings, Settings
+from flywheel.pool.settings import PrivacySettings
+from flywheel.settings import Settings
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PRESENT, SPENDING = (

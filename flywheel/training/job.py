@@ -21,11 +21,11 @@ from flywheel.settings import (
     EvaluationSettings,
     GrpoSettings,
     ModelSettings,
-    Section,
     SftSettings,
     TasksSettings,
     TrainerSettings,
 )
+from flywheel.settings_section import Section
 
 PROGRESS_FILE = "progress.json"
 RESULT_FILE = "result.json"

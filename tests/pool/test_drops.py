@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flywheel.pool.health import Course, Mean, Window, drop
-from flywheel.settings import HealthSettings
+from flywheel.pool.settings import HealthSettings
 
 LIMITS = HealthSettings()
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -19,7 +19,7 @@ from flywheel.pool.exports import make_export
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.privacy_budget import list_budgets, spend
 from flywheel.pool.salt_rotation import rotate_salt
-from flywheel.settings import AnonymizationSettings
+from flywheel.pool.settings import AnonymizationSettings
 from tests.pool.erasure.two_tenants import CRITERIA, ERASED, LATER, OTHER, fill
 
 

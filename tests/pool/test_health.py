@@ -22,7 +22,7 @@ from flywheel.pool.health import (
     judge_health,
     z_of,
 )
-from flywheel.settings import HealthSettings
+from flywheel.pool.settings import HealthSettings
 
 LIMITS = HealthSettings()
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

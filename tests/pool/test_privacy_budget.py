@@ -24,7 +24,7 @@ from flywheel.pool.privacy_budget import (
     spend,
     spent_tenants,
 )
-from flywheel.settings import AnonymizationSettings, PrivacySettings
+from flywheel.pool.settings import AnonymizationSettings, PrivacySettings
 
 LIMITS = PrivacySettings(epsilon=1.0, delta=1e-5, period_days=100)
 SINCE, UNTIL = datetime(2026, 2, 16, tzinfo=UTC), datetime(2026, 5, 27, tzinfo=UTC)

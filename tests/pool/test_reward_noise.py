@@ -25,8 +25,9 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.privacy_budget import Budget, list_budgets
 from flywheel.pool.releases import release_batch
 from flywheel.pool.schemas import WARM
+from flywheel.pool.settings import AnonymizationSettings, PrivacySettings
 from flywheel.records import DataPoint, decode_point
-from flywheel.settings import AnonymizationSettings, BatchSettings, Phase, PhaseThreshold, PrivacySettings, Settings
+from flywheel.settings import BatchSettings, Phase, PhaseThreshold, Settings
 from tests.pool.filling import LATER, fill
 from tests.pool.logs import NOON, Log, task_logs
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from flywheel.errors import AccessError
 from flywheel.pool.filters import PointFilter
-from flywheel.settings import AccessSettings
+from flywheel.pool.settings import AccessSettings
 
 Role = Literal["rl-trainer", "analyst", "arbiter", "reviewer", "admin"]
 Fields = Literal["all", "anonymized"]

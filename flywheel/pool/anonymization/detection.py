@@ -21,7 +21,7 @@ from flywheel.pool.anonymization.names import names_known
 from flywheel.pool.anonymization.own_types import OwnType, built_in, quiet, spelled, squashed
 
 if TYPE_CHECKING:
-    from flywheel.settings import AnonymizationSettings
+    from flywheel.pool.settings import AnonymizationSettings
 
 QUOTED = r"\"(?:[^\"\\\n]|\\.)+\"|'(?:[^'\\\n]|\\.)+'"
 VALUE = re.compile(rf"\s*:\s*(?:{QUOTED}|(\d+)(?!\.\d))")

@@ -30,7 +30,7 @@ from flywheel.pool.workers import mapped
 if TYPE_CHECKING:
     from presidio_analyzer import AnalyzerEngine
 
-    from flywheel.settings import SecondDetectorSettings
+    from flywheel.pool.settings import SecondDetectorSettings
 
 DISTRIBUTION = "presidio-analyzer"
 ADVICE = "pip install 'arbiter-flywheel[presidio]'"

@@ -19,7 +19,7 @@ from flywheel.pool.access.decisions import (
     why_refused,
 )
 from flywheel.pool.filters import PointFilter
-from flywheel.settings import AccessSettings
+from flywheel.pool.settings import AccessSettings
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -25,9 +25,10 @@ from flywheel.pool.intake import index_segments
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import read_rows
 from flywheel.pool.schemas import ANONYMIZED
+from flywheel.pool.settings import AnonymizationSettings
 from flywheel.pool.validation import validate_day
 from flywheel.records import decode_point
-from flywheel.settings import AnonymizationSettings, Settings
+from flywheel.settings import Settings
 from tests.pool.logs import NOON, task_logs, write_segment
 
 DAY = date(2026, 3, 2)

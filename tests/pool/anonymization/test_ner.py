@@ -14,7 +14,8 @@ from flywheel.pool.anonymization.second_detector import OVERLAP, PIECE
 from flywheel.pool.anonymization.spans import find_each, find_spans
 from flywheel.pool.anonymization.text import Anonymizer
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.settings import AnonymizationSettings, Settings
+from flywheel.pool.settings import AnonymizationSettings
+from flywheel.settings import Settings
 
 pytest.importorskip("presidio_analyzer", reason="presidio is not installed; pip install 'arbiter-flywheel[presidio]'")
 

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from flywheel.errors import ConfigurationError
 from flywheel.pool.anonymization.own_types import OwnType
-from flywheel.settings import AnonymizationSettings, Settings
+from flywheel.pool.settings import AnonymizationSettings
+from flywheel.settings import Settings
 
 STAFF = OwnType(name="STAFF", pattern=r"\bST-\d+", keys=("staff_no",))
 

@@ -17,9 +17,10 @@ from flywheel.pool.lake import PARTITION
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import arrow_schema, read_rows, row_of
 from flywheel.pool.schemas import ANONYMIZED, POINT_COLUMNS, VALIDATED
+from flywheel.pool.settings import AnonymizationSettings, SecondDetectorSettings
 from flywheel.pool.validation import validate_day
 from flywheel.records import decode_point
-from flywheel.settings import AnonymizationSettings, SecondDetectorSettings, Settings
+from flywheel.settings import Settings
 from tests.pool.logs import NOON, task_logs, write_segment
 
 pytest.importorskip("presidio_analyzer", reason="presidio is not installed; pip install 'arbiter-flywheel[presidio]'")
