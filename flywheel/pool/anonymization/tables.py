@@ -22,11 +22,8 @@ TRIGGER = (
 LONGEST_HEADER, LONGEST_ROW = 2_000, 8_000  # characters
 DELIMITERS = "|\t;,"
 SPACES = re.compile(r"[ \r]*")
-NAME = r"[\"']?[^\W\d][\w .()/#?-]{0,39}[\"']?"
-LINE = re.compile(
-    rf"(?:[+-]|\s{{0,8}}\d{{1,7}}(?:\t|→|: ?))?[ \t]*\|?[ \t]*{NAME}(?:[ \t]*[|,;\t][ \t]*{NAME})+[ \t]*\|?[ \t\r]*"
-)
-"""Nothing but names of columns, more than one."""
+NAME = re.compile(r"[\"']?[^\W\d][\w .()/#?-]{0,39}[\"']?")
+LINE = re.compile(r"[\w .()/#?|,;\t\"'+:→-]+\r?")  # of names and what divides them
 END_OF_STRING = re.compile(r"\"\s*(?:[}\]]|,\s*\"[\w-]+\"\s*:)")
 MOST_COLUMNS = 100
 RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
@@ -36,10 +33,29 @@ CELL = {
     delimiter: re.compile(rf" *(?:\"((?:[^\"\0]|\"\"){{0,2000}})\"(?= *(?:{end}|\r?\n|\Z))|([^{end}\n]*))")
     for delimiter, end in ENDS.items()
 }
-PERSONS = frozenset(
-    "customer|client|patient|passenger|employee|guest|contact|contact person|member|owner|kunde|kundin|cliente|vorname"
-    "|nachname|familienname|nombre|apellido|apellidos|nom|prenom|prénom|cognome".split("|")
-)
+PERSONS = frozenset({
+    "customer", "client", "patient", "passenger", "employee", "guest", "contact", "contact person", "member", "owner",
+    "kunde", "kundin", "cliente", "vorname", "nachname", "familienname", "nombre", "apellido", "apellidos", "nom",
+    "prenom", "prénom", "cognome",
+})  # fmt: skip
+"""Names of columns that a person's name stands in, if it looks like one."""
+USERS = {"user": "PERSON", "username": "PERSON", "login": "PERSON"}
+OPENING = {"token": "SECRET", "pass": "SECRET", "pw": "SECRET"}
+BESIDE_OTHERS = {**USERS, **OPENING, **dict.fromkeys(("name", "names", "person", "surname"), "PERSON")}
+"""The same where another column identifies somebody or opens something: alone they may be of words or products."""
+COLUMNS = 100
+RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
+PREFIX = re.compile(r"[+-](?![-+])|\s{0,8}\d{1,7}(?:\t|→|: ?)")  # of a line of a diff, of one with its number
+ENDS = {delimiter: re.escape(delimiter) for delimiter in DELIMITERS}
+CELL = {
+    delimiter: re.compile(rf" *(?:\"((?:[^\"\0]|\"\"){{0,2000}})\"(?= *(?:{end}|\r?\n|\Z))|([^{end}\n]*))")
+    for delimiter, end in ENDS.items()
+}
+PERSONS = frozenset({
+    "customer", "client", "patient", "passenger", "employee", "guest", "contact", "contact person", "member", "owner",
+    "kunde", "kundin", "cliente", "vorname", "nachname", "familienname", "nombre", "apellido", "apellidos", "nom",
+    "prenom", "prénom", "cognome",
+})  # fmt: skip
 """Names of columns that a person's name stands in, if it looks like one."""
 BESIDE_OTHERS = frozenset({"name", "names", "user", "username", "person", "login", "surname"})
 """The same where another column identifies somebody."""
@@ -48,7 +64,7 @@ COLUMNS = {
     "STREET_ADDRESS": "straße|strasse|anschrift|adresse|dirección|direccion|indirizzo",
     "ZIP_CODE": "postleitzahl|code postal|código postal",
     "DATE_OF_BIRTH": "geburtsdatum|geburtstag|date de naissance|fecha de nacimiento",
-    "SECRET": "passwort|kennwort|contraseña|mot de passe|token|pass|pw",
+    "SECRET": "passwort|kennwort|contraseña|mot de passe",
 }
 TYPES = {name: kind for kind, names in COLUMNS.items() for name in names.split("|")}
 """What names of columns say that keys do not."""
@@ -171,10 +187,12 @@ def is_value(kind: str, value: str) -> bool:
 
 
 def types_of(names: Sequence[str]) -> tuple[str | None, ...]:
-    """What the columns hold, by their names."""
-    plain = [name.strip(" \"'").lower() for name in names]
-    types = [TYPES.get(name.lower()) or type_of_key(name) for name in (name.strip(" \"'") for name in names)]
-    types = ["PERSON" if name in PERSONS else kind for name, kind in zip(plain, types, strict=True)]
-    if any(types):
-        types = [kind or ("PERSON" if name in BESIDE_OTHERS else None) for name, kind in zip(plain, types, strict=True)]
+    """What the columns hold, by their names; nothing where one of them is no name."""
+    if not all(map(NAME.fullmatch, names)):
+        return ()
+    bare = [name.strip(" \"'") for name in names]
+    types = [("PERSON" if name.lower() in PERSONS else TYPES.get(name.lower())) or type_of_key(name) for name in bare]
+    plain = {name.lower() for name in bare}
+    if any(types) or not (plain.isdisjoint(USERS) or plain.isdisjoint(OPENING)):
+        types = [kind or BESIDE_OTHERS.get(name.lower()) for name, kind in zip(bare, types, strict=True)]
     return tuple(types)

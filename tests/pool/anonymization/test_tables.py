@@ -82,6 +82,8 @@ def test_numbers_and_passwords_of_tables_are_gone_at_the_edge() -> None:
         "| address | size |\n|---|---|\n| 0x4005d0 | 12 |\n",
         "name | type\n--- | ---\nid | int\n",
         "customer,orders\n17,4\n",
+        "token,count\nhello,5\n",
+        "suite,pass,fail\nunit,many,none\n",
         "my name, email and phone\nare not, what you, think\n",
         "product,item_id,price\nT-Shirt,4127323219,25.5\n",
         "run,user,tokens\n550e8400-e29b-41d4-a716-446655440000,agent,512\n",
