@@ -43,22 +43,6 @@ USERS = {"user": "PERSON", "username": "PERSON", "login": "PERSON"}
 OPENING = {"token": "SECRET", "pass": "SECRET", "pw": "SECRET"}
 BESIDE_OTHERS = {**USERS, **OPENING, **dict.fromkeys(("name", "names", "person", "surname"), "PERSON")}
 """The same where another column identifies somebody or opens something: alone they may be of words or products."""
-COLUMNS = 100
-RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
-PREFIX = re.compile(r"[+-](?![-+])|\s{0,8}\d{1,7}(?:\t|→|: ?)")  # of a line of a diff, of one with its number
-ENDS = {delimiter: re.escape(delimiter) for delimiter in DELIMITERS}
-CELL = {
-    delimiter: re.compile(rf" *(?:\"((?:[^\"\0]|\"\"){{0,2000}})\"(?= *(?:{end}|\r?\n|\Z))|([^{end}\n]*))")
-    for delimiter, end in ENDS.items()
-}
-PERSONS = frozenset({
-    "customer", "client", "patient", "passenger", "employee", "guest", "contact", "contact person", "member", "owner",
-    "kunde", "kundin", "cliente", "vorname", "nachname", "familienname", "nombre", "apellido", "apellidos", "nom",
-    "prenom", "prénom", "cognome",
-})  # fmt: skip
-"""Names of columns that a person's name stands in, if it looks like one."""
-BESIDE_OTHERS = frozenset({"name", "names", "user", "username", "person", "login", "surname"})
-"""The same where another column identifies somebody."""
 COLUMNS = {
     "PHONE_NUMBER": "telefon|telefonnummer|handy|mobil|tel|teléfono|telefono|móvil|téléphone|portable",
     "STREET_ADDRESS": "straße|strasse|anschrift|adresse|dirección|direccion|indirizzo",
