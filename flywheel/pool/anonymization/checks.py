@@ -258,6 +258,8 @@ def secret_value(text: str, start: int, end: int) -> Place | None:
     name, assigned = text[start : match.start()], "=" in text[match.start() : begin]
     if len(value) < SHORTEST_SECRET or PLACEHOLDER.match(value) or CODE.fullmatch(value) or NO_TOKEN.search(name):
         return None
+    if value.startswith(("http://", "https://")):
+        return None
     if " " in value or (assigned and not quoted and not name.isupper() and is_identifier(value)):
         return None  # a sentence, or code: ``self.password = password``
     literal = quoted or assigned

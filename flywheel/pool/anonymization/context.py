@@ -8,34 +8,38 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from flywheel.pool.anonymization import tables
+from flywheel.pool.anonymization import assignments, tables
 from flywheel.pool.anonymization.checks import Place
 from flywheel.pool.anonymization.detectors import Span, options
 
 Finder = Callable[[str, Sequence[Place]], Iterator[tuple[Place, str]]]
 """Given a text and where its triggers are: places of values and their types."""
-
-FINDERS: tuple[tuple[str, Finder, str], ...] = ((tables.TRIGGER, tables.find_in_tables, "column of a table"),)
-"""Triggers (in what google-re2 and ``re`` agree on, case does not matter), what reads on from there, and the reason."""
+FINDERS: tuple[tuple[str, Finder, str], ...] = ((assignments.TRIGGER, assignments.find_assigned, "name before it"),)
+"""Triggers (in what google-re2 and ``re`` agree on; case does not matter), what reads on from there, and the reason."""
 
 
 def find_in_context(text: str) -> Iterator[Span]:
     """Values in tables, commands, assignments, headers and links."""
-    automaton, kinds = compiled()
-    hits = list(automaton.finditer(text.encode("ascii", "replace")))  # a byte for each character
-    for kind, finder, reason in kinds if hits else ():
-        triggers = [hit.span() for hit in hits if kind.fullmatch(hit.group())]
-        yield from (Span(*place, type_, reason) for place, type_ in finder(text, triggers))
+    cells, others, kinds = automata()
+    data = text.encode("ascii", "replace")  # a byte for each character
+    if headers := [hit.span() for hit in cells.finditer(data)]:
+        yield from (Span(*place, kind, "column of a table") for place, kind in tables.find_in_tables(text, headers))
+    hits = list(others.finditer(data))
+    for pattern, finder, reason in kinds if hits else ():
+        triggers = [hit.span() for hit in hits if pattern.match(hit.group())]
+        yield from (Span(*place, kind, reason) for place, kind in finder(text, triggers))
 
 
 @cache
-def compiled() -> tuple[Any, tuple[tuple[re.Pattern[bytes], Finder, str], ...]]:
-    """All triggers as one automaton, and each by itself."""
+def automata() -> tuple[Any, Any, tuple[tuple[re.Pattern[bytes], Finder, str], ...]]:
+    """Headers of tables, all other triggers, and each of these by itself.
+
+    Together they would take quadratic time: a cell may go on until its line ends, which would be read for each trigger.
+    """
     import re2
 
     chosen = options()
     chosen.case_sensitive = False
-    everything = re2.compile("|".join(f"(?:{trigger})" for trigger, *_ in FINDERS), chosen)
-    return everything, tuple(
-        (re.compile(trigger.encode(), re.IGNORECASE), finder, reason) for trigger, finder, reason in FINDERS
-    )
+    others = "|".join(f"(?:{trigger})" for trigger, *_ in FINDERS)
+    each = tuple((re.compile(trigger.encode(), re.IGNORECASE), finder, reason) for trigger, finder, reason in FINDERS)
+    return re2.compile(tables.TRIGGER, chosen), re2.compile(others, chosen), each

@@ -108,6 +108,8 @@ def table_at(text: str, start: int, end: int) -> Table | None:
     for line, in_json in ((begin, False), (inner, True)) if inner > 2 else ((begin, False),):
         has_prefix = not in_json and PREFIX.match(text, line, close) is not None
         for delimiter in DELIMITERS if LINE.fullmatch(text, line, close) else ():
+            if text.find(delimiter, line, close) < 0 or text.find(delimiter, close, close + LONGEST_HEADER) < 0:
+                continue
             table = Table((None,) * MOST_COLUMNS, delimiter, has_prefix, close + 1, in_json)
             names, after = row_at(text, line, table)
             columns = types_of([text[slice(*name)] for name in names]) if len(names) > 1 and after == close else ()
