@@ -1,7 +1,7 @@
 r"""Secrets by the name before them: options of commands, environments, YAML, INI, headers, SQL, ``.netrc``, XML.
 
-What stands behind the name decides how strict the value is looked at: in a place where only values stand a short word is
-a secret, and where code may stand it is none.
+What stands behind the name decides how strictly the value is looked at: where only values stand a short word is a
+secret, and where code may stand it is none.
 """
 
 import re
@@ -27,8 +27,13 @@ KINDS = (
     r"pass(?:word|wd|wort|phrase|code)|pwd|kennwort|contrase[ñn]a|mot_de_passe|secret|api_?key|(?:secret_)?access_?key"
     r"|(?:private|account|encryption|signing|shared|master|secret)_?key|credentials?|identified_by|client_key_data"
 )
-TOKENS = r"auth|access|refresh|bearer|session|api|bot|[cx]srf|security|sas|deploy|oauth\d?|github|gitlab|git|slack|npm|pypi|hf"
-USERS = r"db|redis|(?:my|postgre|pg|ms)?sql|postgres|pg|smtp|e?mail|ftp|ssh|user|admin|root|app|auth|login|ldap|proxy|http|mongo(?:db)?|rabbit(?:mq)?|wifi|vnc|ssl|svc|service|api|my"
+TOKENS = (
+    "auth|access|refresh|bearer|session|api|bot|[cx]srf|security|sas|deploy|oauth2?|github|gitlab|git|slack|npm|pypi|hf"
+)
+USERS = (
+    "db|redis|(?:my|postgre|pg|ms)?sql|postgres|pg|smtp|e?mail|ftp|ssh|user|admin|root|app|auth|login|ldap|proxy|http"
+    "|mongo(?:db)?|rabbit(?:mq)?|wifi|vnc|ssl|svc|service|api|my"
+)
 SUFFIX = (
     r"(?:_?\d{1,3}|_(?:prod|production|dev|test|staging|live|main|old|new|value|hash|base64|b64|plain|text|string))?"
 )
@@ -61,11 +66,13 @@ NETRC, NETRC_BEFORE = re.compile(rf"[ \t]+(?P<v>{WORD})"), re.compile(r"(?:login
 SQL = re.compile(rf"[ ]{{0,3}}(?:BY[ ]{{1,3}}|\(|=[ ]?N?)?[ ]?{QUOTED_VALUE}", re.IGNORECASE)
 DECLARED = re.compile(r"(?:\bENV|\bsetx|\bSetEnv)[ ]+\Z")
 INI_SECTION = re.compile(r"(?:^|[\n\"])\[[\w .:\"-]{1,60}\][ \t\r]*\n")
-STOP = frozenset(
-    "is are was were to or and the a an of for in on at if with from as by it be must should can will not no when that"
-    " this which option options flag flags argument arguments parameter value values instead via prompt field fields"
-    " string text none null true false required optional include omit same-origin bearer basic".split()
-)
+STOP = frozenset({
+    "a", "an", "and", "are", "argument", "arguments", "as", "at", "basic", "be", "bearer", "by", "can", "false",
+    "field", "fields", "flag", "flags", "for", "from", "if", "in", "include", "instead", "is", "it", "must", "no",
+    "none", "not", "null", "of", "omit", "on", "option", "optional", "options", "or", "parameter", "prompt",
+    "required", "same-origin", "should", "string", "text", "that", "the", "this", "to", "true", "value", "values",
+    "via", "was", "were", "when", "which", "will", "with",
+})  # fmt: skip
 REST = re.compile(r"[ \t\r]*(?:#[^\n]*)?(?:\n|\Z|\")")
 CLOSING = re.compile(r"\s*[})\]]")
 NEAR = 400  # characters before a name in which a section of an INI file counts
@@ -219,7 +226,7 @@ def coloned(text: str, name: Name) -> Place | None:
     if match is None:
         return None
     value, end = match["v"].rstrip(".:!?"), match.end("v")
-    is_type = is_identifier(value) and (is_reference(value) or value[:1].isupper() and value[1:] != value[1:].lower())
+    is_type = is_identifier(value) and (is_reference(value) or (value[:1].isupper() and value[1:] != value[1:].lower()))
     if (
         value.lower() in STOP
         or value.lower() in NO_VALUE

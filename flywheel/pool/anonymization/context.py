@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from flywheel.pool.anonymization import assignments, tables
+from flywheel.pool.anonymization import assignments, openings, tables
 from flywheel.pool.anonymization.checks import Place
 from flywheel.pool.anonymization.detectors import Span, options
 
 Finder = Callable[[str, Sequence[Place]], Iterator[tuple[Place, str]]]
 """Given a text and where its triggers are: places of values and their types."""
-FINDERS: tuple[tuple[str, Finder, str], ...] = ((assignments.TRIGGER, assignments.find_assigned, "name before it"),)
+FINDERS: tuple[tuple[str, Finder, str], ...] = (
+    (openings.TRIGGER, openings.find_openings, "opens something"),
+    (assignments.TRIGGER, assignments.find_assigned, "name before it"),
+)
 """Triggers (in what google-re2 and ``re`` agree on; case does not matter), what reads on from there, and the reason."""
 
 
