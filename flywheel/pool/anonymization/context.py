@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from flywheel.pool.anonymization import assignments, openings, tables
+from flywheel.pool.anonymization import assignments, openings, paths, tables
 from flywheel.pool.anonymization.checks import Place
 from flywheel.pool.anonymization.detectors import Span, options
 
@@ -16,6 +16,7 @@ Finder = Callable[[str, Sequence[Place]], Iterator[tuple[Place, str]]]
 """Given a text and where its triggers are: places of values and their types."""
 FINDERS: tuple[tuple[str, Finder, str], ...] = (
     (openings.TRIGGER, openings.find_openings, "opens something"),
+    (paths.SHARES, paths.find_shares, "share"),
     (assignments.TRIGGER, assignments.find_assigned, "name before it"),
 )
 """Triggers (in what google-re2 and ``re`` agree on; case does not matter), what reads on from there, and the reason."""
