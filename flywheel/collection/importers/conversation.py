@@ -54,13 +54,18 @@ class Conversation(Struct):
         if known is None:
             raise expected(f"one of {', '.join(ROLES)}", "role", role)
         self.steps += known == "assistant"
-        for call in calls if counted else ():
-            self.tools.setdefault(call.name, ToolTally()).calls += 1
-            if call.id is not None:
-                self.names[call.id] = call.name
+        if counted:
+            self.count(calls)
         self.messages.append(
             Message(role=known, content=self._text(content), name=name, tool_calls=calls, tool_call_id=call_id)
         )
+
+    def count(self, calls: tuple[ToolCall, ...]) -> None:
+        """Count calls by their tools."""
+        for call in calls:
+            self.tools.setdefault(call.name, ToolTally()).calls += 1
+            if call.id is not None:
+                self.names[call.id] = call.name
 
     def judge(self, call_id: str | None, name: str | None, *, failed: bool) -> None:
         """Note of one call whether it went well."""
