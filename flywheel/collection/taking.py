@@ -37,7 +37,7 @@ from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecisi
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 RECEIPT_SUFFIX = ".receipt.json"
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Raised when the same file would make other logs: then it is imported anew."""
 KINDS: dict[type[Log], int] = {RoutingDecision: 1, Execution: 2, Evaluation: 4, Feedback: 0}
 JOINED = 7
@@ -67,7 +67,11 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Seen(Struct):
-    """Digests of what was written, by the number of the file it was in, and the native tasks by their logs."""
+    """Hashes of what was written, by the number of the file it was in, and the native tasks by their logs.
+
+    They are Python's own of 64 bits, keyed anew in each process (SipHash): nobody can aim at one, and two of a billion
+    contents share one with a chance of 1 to 40.
+    """
 
     files: dict[int, int] = {}
     tasks: dict[int, int] = {}
@@ -275,7 +279,7 @@ class Taking:
         if (largest := max(map(len, payloads))) > MAX_PAYLOAD_BYTES:
             self.account.reject(Rejected(reason="record too large", detail=f"a log of it has {largest:,} bytes"), name)
             return
-        before = self._place(b"".join(payloads))
+        before = self._place(hash(tuple(payloads)))
         if before is not None:
             self.account.duplicates += 1
         elif isinstance(outcome, Logs):
@@ -286,20 +290,19 @@ class Taking:
             yield from payloads
 
     def _of_line(self, line: Line, name: str) -> Iterator[bytes]:
-        before = self._place(line.payload)
+        before = self._place(hash(line.payload))
         if line.problem is not None:
             self.account.reject(line.problem, name)
         elif before is not None:
             self.account.duplicates += 1
         elif line.log is not None:
             self.account.take_log(line.log)
-            task = hash_of(line.log.task_id.encode(errors="surrogatepass"))
+            task = hash(line.log.task_id)
             self._seen.tasks[task] = self._seen.tasks.get(task, 0) | KINDS[type(line.log)]
         yield line.payload
 
-    def _place(self, content: bytes) -> int | None:
-        """The number of the file that had this content before, which is noted if there was none."""
-        digest = hash_of(content)
+    def _place(self, digest: int) -> int | None:
+        """The number of the file that had the content of this hash before, which is noted if there was none."""
         before = self._seen.files.get(digest)
         if before is None:
             self._seen.files[digest] = self._number
@@ -323,11 +326,6 @@ def logs_of(ready: Logs, terms: Terms) -> tuple[Log, ...]:
 def gathers(name: str) -> bool:
     """Whether the format of this name wants all of its files at once; not if its package is gone."""
     return any(importer.name == name and isinstance(importer, Gatherer) for importer in importers())
-
-
-def hash_of(content: bytes) -> int:
-    """A digest that fits a machine word: two of a billion contents share one with a chance of 1 to 40."""
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 
 def _parts(payloads: Iterator[bytes]) -> Iterator[list[bytes]]:

@@ -7,6 +7,7 @@ where start and end of an observation are given, they say it, and its latency is
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -113,6 +114,7 @@ def named(value: Json) -> Json:
     return {snake(name): one for name, one in value.items()}
 
 
+@lru_cache(maxsize=4096)
 def snake(name: str) -> str:
     """``traceId`` as ``trace_id``."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
