@@ -91,6 +91,11 @@ class BatchSettings(Section):
     clean_fraction: float = Field(0.95, ge=0, le=1, description="share of tasks that must have passed the gates")
     max_sft_points: int = Field(5_000, gt=0)
     max_grpo_points: int = Field(20_000, gt=0)
+    sft_only: bool = Field(
+        False,
+        description="batches for SFT alone, of any answered points: imported runs and logs of your own, whose answers "
+        "no benchmark verifies",
+    )
     sft_from_failures: bool = Field(False, description="smoke only: imperfect demonstrations leave room for GRPO")
 
     @property
