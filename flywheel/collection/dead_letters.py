@@ -43,10 +43,20 @@ def write_dead_letter(folder: Path, payloads: Sequence[bytes], *, reason: str, n
     Raises:
         OSError: they cannot be kept either.
     """
+    name = f"{now.astimezone(UTC):%Y%m%dT%H%M%S%f}-{os.getpid()}-{secrets.token_hex(4)}"
+    return write_named_dead_letter(folder, name, payloads, reason=reason)
+
+
+def write_named_dead_letter(folder: Path, name: str, payloads: Sequence[bytes], *, reason: str) -> Path:
+    """Keep what nothing can be made of under a name that says what it is; done twice it is kept once.
+
+    Raises:
+        OSError: it cannot be kept.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{now.astimezone(UTC):%Y%m%dT%H%M%S%f}-{os.getpid()}-{secrets.token_hex(4)}.{reason}"
-    path = folder / f"{name}{CLOSED_SUFFIX}"
-    write_closed_segment(path, payloads)
+    path = folder / f"{name}.{reason}{CLOSED_SUFFIX}"
+    if not path.exists():
+        write_closed_segment(path, payloads)
     return path
 
 
