@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -197,11 +197,12 @@ class Collector:
         assert self._remove is not None
         document: dict[str, Any] = msgspec.to_builtins(record)
         kept = {key: document.pop(key) for key in KEYS if key in document}
-        self._remove(document)
+        if not self._remove(document):
+            return encode(record)
         return encode({**kept, **document})
 
 
-def _remover(detection: "Detection | None") -> Callable[[dict[str, Any]], object]:
+def _remover(detection: "Detection | None") -> Callable[[dict[str, Any]], Mapping[str, int]]:
     """What is imported here takes a second: at the start of the service, not at its first task."""
     from flywheel.pool.anonymization.detection import DEFAULT
     from flywheel.pool.anonymization.edge import remove_identifiers
