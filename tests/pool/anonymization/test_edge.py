@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flywheel.pool.anonymization.canaries import CANARIES, TELLING
@@ -49,6 +49,7 @@ RECORDS = st.dictionaries(
 )
 
 
+@settings(deadline=None)  # the automata are compiled at first use
 @given(RECORDS)
 def test_what_is_told_at_little_cost_is_what_the_whole_way_finds(record: dict[str, Any]) -> None:
     whole = copy.deepcopy(record)
