@@ -26,7 +26,7 @@ from flywheel.collection.segments import (
     sync_folder,
     write_closed_segment,
 )
-from flywheel.errors import SegmentError
+from flywheel.errors import NotASegmentError, SegmentError
 
 FOLDER = "dead-letters"
 LOCK = "dead-letters.lock"
@@ -96,16 +96,20 @@ def list_dead_letters(folder: Path) -> list[DeadLetter]:
 
 
 def letter_at(path: Path) -> DeadLetter:
-    """One file of dead letters.
+    """One file of dead letters; one that is no segment has no logs.
 
     Raises:
         SegmentError: it cannot be read.
     """
     status = path.stat()
+    try:
+        logs = sum(isinstance(item, Frame) for item in read_segment(path))
+    except NotASegmentError:
+        logs = 0
     return DeadLetter(
         name=path.name,
         reason=path.stem.partition(".")[2] or "unknown",
-        logs=sum(isinstance(item, Frame) for item in read_segment(path)),
+        logs=logs,
         bytes=status.st_size,
         written_at=datetime.fromtimestamp(status.st_mtime, UTC),
     )

@@ -14,17 +14,20 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from flywheel.collection.compression import COMPRESSED_MAGIC
 from flywheel.collection.dead_letters import FOLDER, write_named_dead_letter
 from flywheel.collection.folder_lock import exclusively
 from flywheel.collection.importers.otlp_spans import Item, decode_item, encode_item
 from flywheel.collection.segments import (
     CLOSED_SUFFIX,
+    MAGIC,
     Frame,
     closed_segments,
     read_segment,
     remove_closed_segment,
     write_closed_segment,
 )
+from flywheel.errors import SegmentError
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +130,7 @@ def load(spans: Path) -> State:
         SegmentError: a file cannot be read.
     """
     state = State()
-    paths = closed_segments(spans)
+    paths = [path for path in closed_segments(spans) if is_segment(path)]
     lines = {path: list(lines_of(path)) for path in paths if path.name.startswith(STATE_PREFIX)}
     replaced = {name for entries in lines.values() for name in replaced_by(entries)}
     for path in paths:
@@ -142,6 +145,23 @@ def load(spans: Path) -> State:
             for line in lines_of(path):
                 state.add(at, line)
     return state
+
+
+def is_segment(path: Path) -> bool:
+    """Whether a file begins as a segment does. One that does not stays where it is, and stops no other.
+
+    Raises:
+        SegmentError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(MAGIC))
+    except OSError as error:
+        raise SegmentError(f"segment {path} cannot be read: {error}") from error
+    if MAGIC.startswith(start) or start == COMPRESSED_MAGIC:
+        return True
+    logger.error("%s is no segment: it starts with %r; what is in it does not become logs", path, start)
+    return False
 
 
 def replaced_by(entries: Iterable[bytes]) -> list[str]:

@@ -76,6 +76,14 @@ def test_a_line_that_is_no_span_is_set_aside_wherever_it_is_met(folders: Folders
     assert folders.round(at=CAME + 12) == Round()
 
 
+def test_a_file_that_is_no_segment_stays_where_it_is_and_stops_no_other(folders: Folders) -> None:
+    strange = folders.spans / "0.segment"
+    strange.write_bytes(b"not a segment at all")
+    folders.receive(agent())
+    assert folders.round(at=CAME + 11) == Round(records=1, logs=1)
+    assert strange.exists()
+
+
 @pytest.mark.parametrize("step", ["write_named_dead_letter", "write_closed_segment"])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_round_that_is_killed_while_it_sets_aside_keeps_the_trace_once(

@@ -14,8 +14,8 @@ from flywheel.collection.writer import SegmentWriter
 from flywheel.pool.erasure import erase_tenant, find_tenant
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.retention import Expired, enforce_retention, find_expired
-from tests.pool.erasure.two_tenants import ERASED, LATER, NOON, OTHER
-from tests.pool.logs import execution, lines_of, routing
+from tests.pool.erasure.two_tenants import ERASED, LATER, OTHER
+from tests.pool.logs import NOON, execution, lines_of, routing
 
 TRACE, NEXT = "a" * 32, "b" * 32
 
@@ -118,3 +118,8 @@ def test_dead_letters_that_nobody_brought_back_go_after_their_days(kept: Benchma
     assert closed_segments(kept.settings.dead_letters_dir) == [young]
     assert closed_segments(kept.settings.spans_dir / FOLDER) == []
     assert find_expired(kept, now=LATER) == ()
+    strange = kept.settings.dead_letters_dir / "strange.segment"
+    strange.write_bytes(b"no segment")
+    os.utime(strange, (at, at))
+    (found,) = enforce_retention(kept, now=LATER).removed
+    assert (found.store, found.rows, strange.exists()) == ("dead-letters", 0, False)
