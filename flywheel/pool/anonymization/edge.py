@@ -5,9 +5,10 @@ another.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flywheel.pool.anonymization.context import find_in_context
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.forms import IDENTIFYING
@@ -44,7 +45,7 @@ def may_find(places: Sequence[Place], *, detection: Detection) -> bool:
     joined = SEPARATOR.join(texts)
     if not joined.isascii() or "%" in joined or "\\" in joined or joined.count("\0") >= len(texts):
         joined = read(texts)[1]  # it reads otherwise than it is written
-    return next(detection.detect_at_edge(joined), None) is not None
+    return next(found_in(joined, detection), None) is not None
 
 
 def find_at_edge(
@@ -53,9 +54,14 @@ def find_at_edge(
     """Closed forms in each text, and what keys name of own types and of what identifies somebody or opens something."""
     own = [one for one in named if is_identifying(one.type, detection)]
     views, joined = read(texts)
-    return by_text(
-        [*detection.detect_at_edge(joined), *whole_texts(texts, own, views, detection)], joined, views, texts
-    )
+    spans = [*found_in(joined, detection), *whole_texts(texts, own, views, detection)]
+    return by_text(spans, joined, views, texts)
+
+
+def found_in(joined: str, detection: Detection) -> Iterator[Span]:
+    """What goes whatever a key says of it: closed forms, and what the text around it says."""
+    yield from detection.detect_at_edge(joined)
+    yield from (span for span in find_in_context(joined) if span.type in IDENTIFYING)
 
 
 def is_identifying(kind: str, detection: Detection) -> bool:
