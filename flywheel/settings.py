@@ -11,12 +11,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
+from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
-from flywheel.errors import ConfigurationError
+from flywheel.collection.settings import CollectionSettings
 from flywheel.pool.settings import (
     AccessSettings,
     AnonymizationSettings,
@@ -25,7 +26,7 @@ from flywheel.pool.settings import (
     PrivacySettings,
     RoutingStatisticsSettings,
 )
-from flywheel.settings_layers import DEFAULT_PROFILE, ProfileName, TomlLayers, secret_files
+from flywheel.settings_layers import DEFAULT_PROFILE, ProfileName, TomlLayers, explained, secret_files
 from flywheel.settings_section import Section
 
 Phase = Literal["sft", "turn-level-rl", "grpo", "curriculum"]
@@ -245,6 +246,7 @@ class Settings(BaseSettings):
     routing: RoutingSettings = RoutingSettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()
+    collection: CollectionSettings = CollectionSettings()
 
     @classmethod
     @override
@@ -272,19 +274,19 @@ class Settings(BaseSettings):
             ConfigurationError: a field is unknown or out of bounds, or the file of a secret cannot be read; the message
                 names it.
         """
-        try:
+        with explained():
             loaded = cls(**overrides)
-        except SettingsError as error:
-            raise ConfigurationError(f"configuration cannot be used: {error}") from None
-        except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise ConfigurationError(f"configuration cannot be used: {problems}") from None
         return loaded.model_copy(update={"home": loaded.home.expanduser().absolute()})
 
     @property
     def segments_dir(self) -> Path:
         """Where collectors append."""
         return self.home / "segments"
+
+    @property
+    def dead_letters_dir(self) -> Path:
+        """Where collectors keep what they could not write."""
+        return self.collection.dead_letters or self.segments_dir / DEAD_LETTERS
 
     @property
     def spans_dir(self) -> Path:
