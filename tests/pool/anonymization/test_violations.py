@@ -13,8 +13,8 @@ from flywheel.pool.anonymization.violations import doubtful, violations_of
 HASH = "0123456789abcdef" * 4
 LEFT = (
     "ann@example.org", "AKIA0123456789ABCDEF", "gh" + "p_" + "a" * 36, "-----BEGIN PRIVATE KEY-----",
-    "eyJhbGci.eyJzdWIi", "postgres://ann:pass\"wo\\rd@db", "postgres://ann:p\x0b\x01ss@db", "/home/ann", "/Users/ann", "C:\\Users\\ann",
-    "C:\\\\Users\\\\ann", "(555) 010-1234", "٥٥٥-٠١٠-١٢٣٤",
+    "eyJhbGci.eyJzdWIi", "postgres://ann:pass\"wo\\rd@db", "postgres://ann:p\x0b\x01ss@db",
+    "/home/ann", "/Users/ann", "C:\\Users\\ann", "C:\\\\Users\\\\ann", "(555) 010-1234", "٥٥٥-٠١٠-١٢٣٤",
 )  # fmt: skip
 FOUND = 11  # of these: the doubled backslashes and digits of other scripts are for the detectors
 TEXTS = st.lists(
