@@ -41,7 +41,8 @@ def test_a_change_of_anything_else_is_noticed() -> None:
     ]
     held["content"] = "ask [PERSON_1]"
     assert only_free_texts_changed(places)
-    for container, key in ((held, "timestamp"), (held["requirements"], 0)):
+    changes: list[tuple[Any, Any]] = [(held, "timestamp"), (held["requirements"], 0)]
+    for container, key in changes:
         before, container[key] = container[key], "[PERSON_1]"
         assert not only_free_texts_changed(places)
         container[key] = before
