@@ -9,6 +9,18 @@ class ConfigurationError(FlywheelError):
     """Raised when settings, a profile or an agent's configuration cannot be used. Fix the named setting."""
 
 
+class UnknownAgentError(ConfigurationError):
+    """Raised when the registry has no agent of an id. The message says where to look."""
+
+
+class AgentExistsError(ConfigurationError):
+    """Raised when an agent is to be added under an id that another one has. Change that one, or choose another id."""
+
+
+class StaleRevisionError(FlywheelError):
+    """Raised when a profile was changed since it was read. Read it again and decide anew."""
+
+
 class ServiceError(FlywheelError):
     """Raised when a service of ours does not start, or stops. The message names its log file."""
 

@@ -98,8 +98,8 @@ def add_agent(load: "Callable[[], Settings]", /, agent_id: str, **options: objec
     from pydantic import ValidationError
 
     from flywheel.arbiter.registry import AgentRegistry, profile_of
+    from flywheel.arbiter.settings import AgentSettings
     from flywheel.cli.connection import connected, engine_of
-    from flywheel.settings import AgentSettings
 
     settings = connected(load())
     try:

@@ -4,9 +4,10 @@ import pytest
 from sqlalchemy import Engine
 
 from flywheel.arbiter.registry import AgentProfile, AgentRegistry, TrackRecord
+from flywheel.arbiter.settings import AgentSettings
 from flywheel.database import connect
 from flywheel.errors import ConfigurationError
-from flywheel.settings import AgentSettings, Settings
+from flywheel.settings import Settings
 
 PROFILE = AgentProfile(
     id="small",
@@ -19,7 +20,9 @@ PROFILE = AgentProfile(
     specializations=("arithmetic",),
     prompt="few-shot",
     temperature=0.7,
-    usd_per_million_tokens=1.5,
+    usd_per_million_input_tokens=1.5,
+    usd_per_million_output_tokens=6.0,
+    revision=1,
     version="3",
 )
 

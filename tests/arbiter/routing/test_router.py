@@ -33,9 +33,9 @@ def test_without_any_agent_there_is_an_error_that_says_what_to_do() -> None:
 def test_hard_limits_hold_also_in_the_fallback_and_say_whom_they_left_out() -> None:
     limits = Objective(max_usd_per_million_tokens=2.0, must_have=("safety",))
     agents = [
-        agent("dear", usd_per_million_tokens=3.0, specializations=("safety",)),
+        agent("dear", usd_per_million_output_tokens=3.0, specializations=("safety",)),
         agent("unsafe", task_types=("add",)),
-        agent("fit", usd_per_million_tokens=2.0, specializations=("safety", "law"), task_types=("write",)),
+        agent("fit", usd_per_million_input_tokens=2.0, specializations=("safety", "law"), task_types=("write",)),
     ]
     of = Router(agents, beliefs({}, objective=limits))
     chosen = Counter(of.decide(ADD, RNG).selected for _ in range(50))
