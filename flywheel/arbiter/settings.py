@@ -18,9 +18,7 @@ class AgentSettings(Section):
     id: str = Field(min_length=1, max_length=200, pattern=r"^\S+$", description="a name of its own, without spaces")
     kind: AgentKind = Field(description="how it is asked (docs/arbiter.md)")
     name: str = Field("", description="for people; empty: the id")
-    model: str = Field(
-        "", description="local: base, a folder or models:/NAME/VERSION; openai: its name there"
-    )
+    model: str = Field("", description="local: base, a folder or models:/NAME/VERSION; openai: its name there")
     model_family: str = Field("", description="whose record a new agent begins with; empty: its model")
     task_types: tuple[str, ...] = Field((), description="empty: all")
     languages: tuple[str, ...] = Field((), description="programming or human languages; empty: all")
@@ -31,7 +29,7 @@ class AgentSettings(Section):
     api_key_env: str = Field("OPENAI_API_KEY", description="openai: the variable that holds the key")
     function: str = Field("", description="python: module:function, sync or async")
     command: tuple[str, ...] = Field((), description="command: the program and its arguments, started without a shell")
-    timeout_s: float = Field(60.0, gt=0, description="for one task: waiting, retries and answer; local: none")
+    timeout_s: float = Field(60.0, gt=0, description="for one task, retries included; local: none")
     max_concurrent: int = Field(10, gt=0, description="calls at once in a process; local: batches")
     requests_per_minute: int | None = Field(None, gt=0, description="openai: not more in any minute")
     tokens_per_minute: int | None = Field(None, gt=0, description="openai: tokens in and out, not more in any minute")

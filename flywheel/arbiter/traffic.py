@@ -27,8 +27,10 @@ from msgspec import Struct
 from sqlalchemy import Engine, func, select, text
 
 from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_registry_models
+from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Progress
 from flywheel.arbiter.arbiter import Arbiter, task_id_of
+from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.tables import task_outcomes
@@ -109,14 +111,14 @@ def run_tasks(
     started = time.monotonic()
     AgentRegistry(engine).seed_from_settings(settings)
     tasks = stream(settings, engine, label=label)[:count]
-    with _only_runner(engine, label), _collector(settings, clock) as collector:
+    with _only_runner(engine, label), _collector(settings, clock) as collector, SharedLoads(engine) as shared:
         done = _done(engine, label)
         arbiter = Arbiter(
             engine,
             collector,
             tenant_id=settings.tenant_id,
             label=label,
-            make_agent=AgentFactory(settings, resolve_model=resolve_model),
+            make_agent=AgentFactory(settings, resolve_model=resolve_model, slots=Slots(shared)),
             clock=clock,
             rng=np.random.default_rng([zlib.crc32(label.encode()), len(done)]),
             routing=settings.routing,

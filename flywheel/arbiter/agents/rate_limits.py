@@ -57,7 +57,7 @@ class RateLimits:
     def settle(self, booking: Booking, *, tokens: int) -> None:
         """Correct a booking by what the request really took."""
         with self._lock:
-            if booking in self._sent:
+            if any(sent is booking for sent in self._sent):
                 self._tokens += tokens - booking.tokens
                 booking.tokens = tokens
 

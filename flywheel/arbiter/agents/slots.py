@@ -1,30 +1,40 @@
 """Concurrency limits: how many calls of an agent run at once in this process, and which wait, first come first served.
 
 Threads and asyncio tasks wait in one line. A waiter is a future that a leaving call fulfils, so nobody polls and a
-waiter that gives up, or is cancelled, hands on a slot that it was given in the same moment.
+waiter that is cancelled hands on a slot that it was given in the same moment.
 """
 
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as WaitTimeout
 from contextlib import asynccontextmanager, contextmanager
+from typing import Protocol
 
 from flywheel.arbiter.routing.strategy import IDLE, Load
-from flywheel.errors import AgentError
-
-Report = Callable[[str, Load], None]
-"""Called with an agent's id and its load in this process whenever it changes; from any thread, so it must not wait."""
 
 
-def report_nothing(agent_id: str, load: Load) -> None:
+class LoadReport(Protocol):
+    """Is told of the agents of this process whenever something changes, from any thread; so it must not wait."""
+
+    def load(self, agent_id: str, load: Load) -> None:
+        """What the agent is busy with here."""
+        ...
+
+    def unavailable(self, agent_id: str, seconds: float, because: str) -> None:
+        """The agent is not asked for so long; 0: it is."""
+        ...
+
+
+class Unreported:
     """For who does not share loads."""
 
+    def load(self, agent_id: str, load: Load) -> None:
+        """Tell nobody."""
 
-class SlotTimeoutError(AgentError):
-    """Raised when no slot of an agent became free in time. The message names its limit."""
+    def unavailable(self, agent_id: str, seconds: float, because: str) -> None:
+        """Tell nobody."""
 
 
 class _Lane:
@@ -45,63 +55,63 @@ class _Lane:
 class Slots:
     """The slots of all agents of a process. Share one between everything that asks agents."""
 
-    def __init__(self, report: Report = report_nothing) -> None:
-        self._report = report
-        self._lock = threading.Lock()
+    def __init__(self, report: LoadReport | None = None) -> None:
+        self.report: LoadReport = report or Unreported()
+        # Re-entrant: a coroutine that is collected while it waits leaves the line in whichever thread collects it.
+        self._lock = threading.RLock()
         self._lanes: dict[str, _Lane] = {}
 
     @contextmanager
-    def hold(self, agent_id: str, *, limit: int, tasks: int = 1, timeout_s: float | None = None) -> Iterator[None]:
+    def hold(self, agent_id: str, *, limit: int, tasks: int = 1) -> Iterator[None]:
         """Hold a slot of an agent in this thread; waits for one.
 
         Args:
             agent_id: whose.
             limit: calls of this agent at once; the newest word counts.
             tasks: how many tasks the call is for, all of which count as load.
-            timeout_s: longest wait; None: for ever.
-
-        Raises:
-            SlotTimeoutError: no slot became free in time.
         """
         slot = self._enter(agent_id, limit, tasks)
         try:
-            slot.result(timeout_s)
-        except BaseException as error:
+            slot.result()
+        except BaseException:
             self._give_up(agent_id, slot, tasks)
-            if isinstance(error, WaitTimeout):
-                raise _crowded(agent_id, limit, timeout_s) from None
             raise
         try:
             yield
         finally:
-            self._leave(agent_id, tasks)
+            self.release(agent_id, tasks)
 
     @asynccontextmanager
-    async def hold_async(
-        self, agent_id: str, *, limit: int, tasks: int = 1, timeout_s: float | None = None
-    ) -> AsyncIterator[None]:
+    async def hold_async(self, agent_id: str, *, limit: int, tasks: int = 1) -> AsyncIterator[None]:
         """Hold a slot in an asyncio task; see ``hold``. Cancelled while it waits, it leaves the line."""
-        slot = self._enter(agent_id, limit, tasks)
-        try:
-            await asyncio.wait_for(asyncio.wrap_future(slot), timeout_s)
-        except BaseException as error:
-            self._give_up(agent_id, slot, tasks)
-            if isinstance(error, TimeoutError):
-                raise _crowded(agent_id, limit, timeout_s) from None
-            raise
+        await self.acquire_async(agent_id, limit=limit, tasks=tasks)
         try:
             yield
         finally:
-            self._leave(agent_id, tasks)
+            self.release(agent_id, tasks)
+
+    async def acquire_async(self, agent_id: str, *, limit: int, tasks: int = 1) -> None:
+        """Take a slot that somebody else releases: for work that outlives the asyncio task that began it."""
+        slot = self._enter(agent_id, limit, tasks)
+        try:
+            await asyncio.wrap_future(slot)
+        except BaseException:
+            self._give_up(agent_id, slot, tasks)
+            raise
+
+    def release(self, agent_id: str, tasks: int = 1) -> None:
+        """Give back a slot that was acquired for so many tasks."""
+        with self._lock:
+            lane = self._lanes[agent_id]
+            lane.calls -= 1
+            lane.active -= tasks
+            self._admit(lane)
+            self.report.load(agent_id, lane.load)
 
     def loads(self) -> dict[str, Load]:
         """What the agents of this process are busy with; the idle ones are absent."""
         with self._lock:
             return {agent_id: lane.load for agent_id, lane in self._lanes.items() if lane.load != IDLE}
-
-    def load(self, agent_id: str) -> Load:
-        """What one agent is busy with in this process."""
-        return self.loads().get(agent_id, IDLE)
 
     def _enter(self, agent_id: str, limit: int, tasks: int) -> Future[None]:
         slot: Future[None] = Future()
@@ -111,28 +121,20 @@ class Slots:
             lane.waiting.append((slot, tasks))
             lane.queued += tasks
             self._admit(lane)
-            self._report(agent_id, lane.load)
+            self.report.load(agent_id, lane.load)
         return slot
-
-    def _leave(self, agent_id: str, tasks: int) -> None:
-        with self._lock:
-            lane = self._lanes[agent_id]
-            lane.calls -= 1
-            lane.active -= tasks
-            self._admit(lane)
-            self._report(agent_id, lane.load)
 
     def _give_up(self, agent_id: str, slot: Future[None], tasks: int) -> None:
         """Leave the line; who was given a slot in the same moment hands it on."""
         with self._lock:
             lane = self._lanes[agent_id]
             position = next((n for n, (waiting, _) in enumerate(lane.waiting) if waiting is slot), None)
-            if position is not None:
-                del lane.waiting[position]
-                lane.queued -= tasks
-                self._report(agent_id, lane.load)
+            if position is None:
+                self.release(agent_id, tasks)
                 return
-        self._leave(agent_id, tasks)
+            del lane.waiting[position]
+            lane.queued -= tasks
+            self.report.load(agent_id, lane.load)
 
     @staticmethod
     def _admit(lane: _Lane) -> None:
@@ -144,7 +146,3 @@ class Slots:
             # A waiter that is cancelled meanwhile finds itself out of the line, and hands the slot on.
             if slot.set_running_or_notify_cancel():
                 slot.set_result(None)
-
-
-def _crowded(agent_id: str, limit: int, timeout_s: float | None) -> SlotTimeoutError:
-    return SlotTimeoutError(f"{agent_id} worked on {limit} calls, its limit, for all of {timeout_s:g} s")

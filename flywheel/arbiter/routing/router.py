@@ -87,12 +87,15 @@ class Router:
         belief = self.beliefs.of(task.task_type, now)
         strategy, because = self.strategy, candidates.because
         kind = strategy.kind if candidates.capable else Strategy.FALLBACK
-        busy = {agent_id for agent_id, load in loads.items() if load.active >= self._room.get(agent_id, self._max_active)}
+        room, most = self._room, self._max_active
+        busy = {agent_id for agent_id, load in loads.items() if load.active >= room.get(agent_id, most)}
         if busy:
             free = self._with_room(candidates, busy)
             if free is None:
                 strategy, kind = LoadBalance(), Strategy.FALLBACK
-                because += f"all {len(candidates.profiles)} work on as many tasks as they may; to wait for the least busy: "
+                because += (
+                    f"all {len(candidates.profiles)} have as much to do as they may; to wait for the least busy: "
+                )
             else:
                 candidates, because = free, free.because
         pool = Pool(

@@ -1,12 +1,13 @@
-"""An asyncio event loop in a thread of its own: threads and other event loops run coroutines there.
+"""Where agents work: event loops in threads of their own, and threads for what blocks.
 
-Connections, timeouts and cancellation are asyncio's, for callers of both kinds, and no thread waits for each request.
+Connections, timeouts and cancellation are asyncio's, for callers in threads and in event loops, and no thread waits for
+each request.
 """
 
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -24,14 +25,13 @@ class BackgroundLoop:
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Begin a coroutine. Cancelling the future cancels it."""
-        return asyncio.run_coroutine_threadsafe(work, self.running())
+        return asyncio.run_coroutine_threadsafe(work, self._running())
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """What a coroutine returns, for a caller in another event loop, with whom it is cancelled."""
         return await asyncio.wrap_future(self.start(work))
 
-    def running(self) -> asyncio.AbstractEventLoop:
-        """The loop."""
+    def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None or self._process != os.getpid():
                 self._loop, self._process = asyncio.new_event_loop(), os.getpid()
@@ -43,3 +43,21 @@ REQUESTS = BackgroundLoop("flywheel-requests")
 """Where the package's own requests and subprocesses run. Nothing in it may block."""
 FUNCTIONS = BackgroundLoop("flywheel-functions")
 """Where coroutine functions of a team's own run: one that blocks delays its like, and no request."""
+
+
+def in_thread(work: Callable[[], T]) -> Future[T]:
+    """Begin something that blocks, in a thread of its own that does not keep the process from ending.
+
+    It cannot be cancelled: who gives up waiting leaves it running.
+    """
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the future gets it, SystemExit too
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="flywheel-call", daemon=True).start()
+    return future
