@@ -17,6 +17,10 @@ class AgentExistsError(ConfigurationError):
     """Raised when an agent is to be added under an id that another one has. Change that one, or choose another id."""
 
 
+class NoSuchEventError(FlywheelError):
+    """Raised when a measured change of an agent is named that there is not, or that proposes nothing."""
+
+
 class StaleRevisionError(FlywheelError):
     """Raised when a profile was changed since it was read. Read it again and decide anew."""
 

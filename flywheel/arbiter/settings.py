@@ -53,5 +53,5 @@ class CapabilitySettings(Section):
     """When measured results say that an agent can do something, or does it better or worse (docs/arbiter.md)."""
 
     apply: bool = Field(False, description="change profiles by what was measured; otherwise it is proposed")
-    error_rate: float = Field(0.01, gt=0, lt=1, description="chance of ever saying it of an agent that did not change")
+    error_rate: float = Field(0.05, gt=0, lt=1, description="chance of ever saying it of an agent that did not change")
     capable_success_rate: float = Field(0.6, gt=0, lt=1, description="an agent can do what it surely succeeds at above")

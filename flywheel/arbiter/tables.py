@@ -83,7 +83,8 @@ capability_events = Table(
     Column("kind", Text, CheckConstraint("kind IN ('added', 'improved', 'degraded')", name="kind"), nullable=False),
     Column("detected_at", Instant, nullable=False),
     Column("evidence", JSONB, nullable=False, comment="the test and its numbers"),
-    Column("proposal", ARRAY(Text), comment="the field as it should be; null: nothing to change"),
+    Column("seen_until", Instant, nullable=False, comment="the newest outcome in it; the next test begins after"),
+    Column("proposal", Text, comment="add or remove the name in the profile; null: nothing to change"),
     Column("applied_at", Instant, comment="null: not applied"),
     Column("applied_by", Text),
 )

@@ -30,6 +30,7 @@ from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_reg
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Progress
 from flywheel.arbiter.arbiter import Arbiter, task_id_of
+from flywheel.arbiter.capability_events import look
 from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.registry import AgentRegistry
@@ -134,6 +135,7 @@ def run_tasks(
             arbiter.run(round_tasks, on_progress=progress)
             _refuse_drops(collector, settings.segments_dir)
             finished += len(round_tasks)
+    look(engine, settings.capabilities)
     report = traffic_report(engine, label=label)
     return msgspec.structs.replace(report, seconds=time.monotonic() - started)
 

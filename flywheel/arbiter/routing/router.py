@@ -93,9 +93,7 @@ class Router:
             free = self._with_room(candidates, busy)
             if free is None:
                 strategy, kind = LoadBalance(), Strategy.FALLBACK
-                because += (
-                    f"all {len(candidates.profiles)} have as much to do as they may; to wait for the least busy: "
-                )
+                because += f"all {len(candidates.profiles)} have all they may have; to wait for the least busy: "
             else:
                 candidates, because = free, free.because
         pool = Pool(

@@ -81,7 +81,10 @@ def add_tables() -> None:
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("detected_at", INSTANT, nullable=False),
         sa.Column("evidence", JSONB(), nullable=False, comment="the test and its numbers"),
-        sa.Column("proposal", TEXTS, comment="the field as it should be; null: nothing to change"),
+        sa.Column(
+            "seen_until", INSTANT, nullable=False, comment="the newest outcome in it; the next test begins after"
+        ),
+        sa.Column("proposal", sa.Text(), comment="add or remove the name in the profile; null: nothing to change"),
         sa.Column("applied_at", INSTANT, comment="null: not applied"),
         sa.Column("applied_by", sa.Text()),
         sa.CheckConstraint("kind IN ('added', 'improved', 'degraded')", name=op.f("ck_capability_events_kind")),

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -91,7 +92,7 @@ def test_a_batch_is_one_call_and_all_its_tasks_are_load() -> None:
     seen: list[dict[str, Load]] = []
 
     class Looking(FixedAgent):
-        def answer(self, tasks: list[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:  # type: ignore[override]
+        def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
             seen.append(slots.loads())
             return super().answer(tasks, on_progress=on_progress)
 

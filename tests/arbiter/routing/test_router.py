@@ -61,7 +61,7 @@ def test_when_all_are_busy_the_least_busy_one_has_the_task_wait() -> None:
     of = router({"good": (100, 0.9), "bad": (100, 0.1)})
     choice = of.decide(ADD, RNG, loads={"good": Load(active=12), "bad": Load(active=10, queued=2)})
     assert (choice.selected, choice.strategy) == ("bad", Strategy.FALLBACK)
-    assert choice.primary_reason.startswith("all 2 have as much to do as they may; to wait for the least busy: bad")
+    assert choice.primary_reason.startswith("all 2 have all they may have; to wait for the least busy: bad")
 
 
 def test_an_agent_has_no_room_beyond_the_limit_of_its_own_profile() -> None:
