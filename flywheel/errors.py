@@ -17,6 +17,10 @@ class AgentExistsError(ConfigurationError):
     """Raised when an agent is to be added under an id that another one has. Change that one, or choose another id."""
 
 
+class ProfileError(ConfigurationError):
+    """Raised when an agent's profile cannot be as it is asked for. The message names the field."""
+
+
 class NoSuchEventError(FlywheelError):
     """Raised when a measured change of an agent is named that there is not, or that proposes nothing."""
 

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from flywheel.api import logs, metrics, otlp, points, pool, probes
+from flywheel.api import agents, logs, metrics, otlp, points, pool, probes
 from flywheel.api.callers import api_token
 from flywheel.api.logs import add_records
 from flywheel.api.otlp_grpc import serving
@@ -48,7 +48,7 @@ def create_app(
 
     app = FastAPI(
         title="Arbiter flywheel",
-        summary="The benchmark data pool over HTTP: records and traces in, statistics and points out.",
+        summary="The benchmark data pool over HTTP: records and traces in, statistics and points out; agents.",
         description=(
             "Statistics, points, quality and batches of the benchmark data pool, over all tiers. Every answer says "
             "which days it covers.\n\n"
@@ -56,6 +56,8 @@ def create_app(
             "one, `flywheel access token` makes its token), which reads what the grant shows, or the installation's "
             "own (`secrets/api_token` in its home), which reads everything. Each route's answer 403 says which grants "
             "it needs. Every access is audited. Errors are problem details (RFC 9457).\n\n"
+            "Agents are added and changed by grants as admin; programs and functions of a team's own become agents by "
+            "configuration and the command line alone.\n\n"
             "Records and traces come in with a key of their tenant (`flywheel keys create`), and are synced to disk "
             "when they are acknowledged."
         ),
@@ -69,6 +71,7 @@ def create_app(
         pool.open_router,
         pool.router,
         points.router,
+        agents.router,
         metrics.router,
         logs.router,
         otlp.router,

@@ -1,13 +1,16 @@
 """What is known of an agent: its profile, its record, and how they look in PostgreSQL."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from pydantic import ValidationError
 from sqlalchemy import RowMapping
 
 from flywheel.arbiter.settings import AgentKind, AgentSettings, PromptStyle
+from flywheel.errors import ProfileError
 from flywheel.settings import Settings
 
 Status = Literal["active", "disabled"]
@@ -85,6 +88,32 @@ def profile_of(agent: AgentSettings, settings: Settings) -> AgentProfile:
     family = agent.model_family or (settings.model.base if local else model or agent.kind)
     described = agent.model_dump() | {"name": agent.name or agent.id, "model": model, "model_family": family}
     return AgentProfile(**described)
+
+
+def settings_of(agent: Mapping[str, Any]) -> AgentSettings:
+    """An agent's settings from fields by their names.
+
+    Raises:
+        ProfileError: a field is unknown, missing or out of bounds; the message names it.
+    """
+    try:
+        return AgentSettings.model_validate(agent)
+    except ValidationError as error:
+        problems = [(".".join(map(str, e["loc"])), e["msg"].removeprefix("Value error, ")) for e in error.errors()]
+        told = "; ".join(f"{where}: {what}" if where else what for where, what in problems)
+        raise ProfileError(f"this agent cannot be: {told}") from None
+
+
+def changed(profile: AgentProfile, changes: Mapping[str, Any], *, status: Status | None = None) -> AgentProfile:
+    """The profile with other values of some fields, and another status where one is given.
+
+    Raises:
+        ProfileError: a field is unknown or out of bounds; the message names it.
+    """
+    present = {name: getattr(profile, name) for name in AgentSettings.model_fields}
+    described = settings_of(present | dict(changes))
+    fields = {name: getattr(described, name) for name in changes}
+    return msgspec.structs.replace(profile, **fields, status=status or profile.status)
 
 
 def stored(profile: AgentProfile) -> dict[str, Any]:

@@ -167,6 +167,7 @@ def change_profile(
     connection: Connection, agent_id: str, change: Change, *, by: str, reason: str, revision: int | None = None
 ) -> AgentProfile:
     """Change a profile in the caller's transaction, which holds it from then on; see ``AgentRegistry.change``."""
+    _get(connection, agent_id)
     connection.execute(select(agents.c.id).where(agents.c.id == agent_id).with_for_update())
     present = _get(connection, agent_id)
     if revision is not None and revision != present.revision:
@@ -208,6 +209,8 @@ def _keep(connection: Connection, profile: AgentProfile, *, by: str, reason: str
 
 
 def _get(connection: Connection, agent_id: str) -> AgentProfile:
+    if "\0" in agent_id:  # PostgreSQL has no such text
+        raise unknown(agent_id)
     row = connection.execute(_profiles().where(agents.c.id == agent_id)).mappings().one_or_none()
     if row is None:
         raise unknown(agent_id)
