@@ -53,12 +53,7 @@ GETS = {
     "/metrics": {"analyst"},
     "/v1/agents": {"analyst", "arbiter", "admin"},
     "/v1/agents/{agent_id}": {"analyst", "arbiter", "admin"},
-    "/v1/agents": {"analyst", "arbiter", "admin"},
-    "/v1/agents/{agent_id}": {"analyst", "arbiter", "admin"},
 }
-
-
-NOT_THERE = {"/v1/pool/batches/{batch_id}", "/v1/agents/{agent_id}"}
 
 
 NOT_THERE = {"/v1/pool/batches/{batch_id}", "/v1/agents/{agent_id}"}
