@@ -90,7 +90,8 @@ def show_command(load: "Callable[[], Settings]", /, *, agent_id: str, as_json: b
         print_json(flat(found) | {"history": found.history, "events": found.events})
         return
     fields = flat(found)
-    print_mapping(fields | as_fields(fields.pop("record")) | as_fields(fields.pop("load")))
+    record, load_now = as_fields(fields.pop("record")), as_fields(fields.pop("load"))
+    print_mapping(fields | record | load_now)
     click.echo("\nhistory")
     print_table(
         ("revision", "at (UTC)", "by", "reason", "changes"),

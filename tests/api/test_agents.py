@@ -154,7 +154,7 @@ def test_only_an_admin_of_all_tenants_changes_agents_and_the_audit_knows(
 ) -> None:
     client.post("/v1/agents", json=ENDPOINT)
     for role, terms in (("arbiter", {}), ("analyst", {}), ("admin", {"tenants": ["acme"]})):
-        grant, headers = granted(role, **terms)  # type: ignore[arg-type]
+        grant, headers = granted(role, **terms)
         for response in (
             client.post("/v1/agents", json=ENDPOINT | {"id": "x"}, headers=headers),
             client.patch("/v1/agents/gpt", json={"temperature": 1}, headers=headers),
@@ -171,7 +171,8 @@ def test_only_an_admin_of_all_tenants_changes_agents_and_the_audit_knows(
 def test_whatever_is_sent_the_answer_is_one_that_is_described(client: TestClient, placed: BenchmarkPool) -> None:
     client.post("/v1/agents", json=ENDPOINT)
     found = schemathesis.openapi.from_asgi("/openapi.json", client.app).include(path_regex="^/v1/agents")
-    operations = [operation.ok() for operation in found.get_all_operations()]
+    every: list[Any] = list(found.get_all_operations())
+    operations = [operation.ok() for operation in every]
     assert len(operations) == 4
     for operation in operations:
 

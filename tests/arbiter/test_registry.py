@@ -1,6 +1,7 @@
 """The registry keeps profiles, and what people changed survives a restart."""
 
 import threading
+from functools import partial
 
 import msgspec
 import pytest
@@ -102,11 +103,12 @@ def test_changes_at_the_same_time_are_all_kept(engine: Engine) -> None:
     registry = AgentRegistry(engine)
     registry.register(PROFILE)
 
+    def add_type(profile: AgentProfile, number: int) -> AgentProfile:
+        return msgspec.structs.replace(profile, task_types=(*profile.task_types, f"t{number}"))
+
     def add_types(start: int) -> None:
         for number in range(start, start + 10):
-            registry.change(
-                "small", lambda p, n=number: msgspec.structs.replace(p, task_types=(*p.task_types, f"t{n}"))
-            )
+            registry.change("small", partial(add_type, number=number))
 
     threads = [threading.Thread(target=add_types, args=(start,)) for start in (0, 100, 200)]
     for thread in threads:

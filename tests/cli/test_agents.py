@@ -40,6 +40,8 @@ def test_every_change_is_told_with_who_made_it_and_why(flywheel: Invoke) -> None
     output = flywheel("agents", "show", "mine").output
     assert "status: 'active' → 'disabled'" in output
     assert "its key expires" in output
+    assert "success_rate" in output
+    assert "AgentLoad" not in output
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,11 @@ class RunningAgent:
         if isinstance(self.agent, SingleTaskAgent):
             return await REQUESTS.run(self._ask(self.agent, task))
         await self._slots.acquire_async(self._id, limit=self._limit)
-        call = in_thread(partial(self.agent.answer, [task]))
+        try:
+            call = in_thread(partial(self.agent.answer, [task]))
+        except RuntimeError:  # no more threads
+            self._slots.release(self._id)
+            raise
         call.add_done_callback(lambda _: self._slots.release(self._id))
         [answer] = await asyncio.wrap_future(call)
         return answer
