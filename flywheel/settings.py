@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
+from flywheel.arbiter.settings import AgentSettings, CapabilitySettings
 from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
 from flywheel.collection.settings import CollectionSettings
@@ -38,23 +39,6 @@ class ModelSettings(Section):
     base: str = Field("smollm2", description="smollm2 (from its wheel), scratch (a tiny Llama for tests) or an id")
     max_new_tokens: int = Field(64, gt=0, description="longest answer, in tokens")
     generation_batch: int = Field(16, gt=0, description="prompts generated at once")
-
-
-class AgentSettings(Section):
-    """One agent that joins the registry when the platform starts."""
-
-    id: str = Field(min_length=1)
-    kind: Literal["local", "reference", "openai"]
-    name: str = ""
-    model: str = Field("", description="local: base or a folder; openai: the endpoint's model name")
-    task_types: tuple[str, ...] = Field((), description="empty: all")
-    prompt: Literal["zero-shot", "few-shot"] = "zero-shot"
-    temperature: float = Field(0.0, ge=0, le=2)
-    base_url: str = Field("", description="openai: for example http://localhost:8000/v1")
-    api_key_env: str = Field("OPENAI_API_KEY", description="openai: the variable that holds the key")
-    timeout_s: float = Field(60.0, gt=0)
-    usd_per_million_tokens: float = Field(0.0, ge=0, description="price of tokens in and out, for the cost score")
-    error_rate: float = Field(0.0, ge=0, le=1, description="reference: share of answers with a wrong function name")
 
 
 class TasksSettings(Section):
@@ -244,6 +228,7 @@ class Settings(BaseSettings):
     health: HealthSettings = HealthSettings()
     routing_statistics: RoutingStatisticsSettings = RoutingStatisticsSettings()
     routing: RoutingSettings = RoutingSettings()
+    capabilities: CapabilitySettings = CapabilitySettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()
     collection: CollectionSettings = CollectionSettings()

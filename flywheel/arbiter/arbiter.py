@@ -141,13 +141,14 @@ class Arbiter:
         task, decision = one.task, one.decision
         # The gates want the three moments in order, also where somebody sets the machine's clock back meanwhile.
         executed_at = max(self._clock(), decision.timestamp)
+        cost_usd = profile.cost_usd(input_tokens=answer.prompt_tokens, output_tokens=answer.output_tokens)
         evaluation = evaluate(
             task,
             answer,
             task_id=decision.task_id,
             agent_id=profile.id,
             timestamp=max(self._clock(), executed_at),
-            usd_per_million_tokens=profile.usd_per_million_tokens,
+            cost_usd=cost_usd,
             tenant_id=self._tenant_id,
         )
         answered = answer.failure_reason is None
@@ -161,8 +162,7 @@ class Arbiter:
         )
         if not written:
             return None
-        price = profile.usd_per_million_tokens
-        return outcome_of(decision, executed, evaluation, label=self._label, usd_per_million_tokens=price)
+        return outcome_of(decision, executed, evaluation, label=self._label, cost_usd=cost_usd)
 
 
 def task_id_of(label: str, task: BenchmarkTask) -> str:
