@@ -18,21 +18,33 @@ from flywheel.pool.anonymization.detectors import Span
 MOST_WORDS = 5  # of a name
 UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮİĴĶĹĻĽĿŁŃŅŇŊŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽА-ЯΑ-Ω"
 LETTER = r"[^\W\d_]"
-BORDERS = '\n",:;('
-"""What no row of words has within it, of what is frequent."""
-
-
-def word(upper: str, letter: str) -> re.Pattern[str]:
-    """A capitalized word. What may not stand before it is asked behind its first letter, which ``re`` finds faster."""
-    return re.compile(rf"[{upper}](?<![\w@/\\$#.-].){letter}*(?:['-](?!s\b){letter}+)*(?![\w(=/\\@$])")
-
-
-WORD, WORD_ASCII = word(UPPER, LETTER), word("A-Z", "[A-Za-z]")
-CAPITAL, CAPITAL_ASCII = re.compile(rf"[{UPPER}]{LETTER}+"), re.compile(r"[A-Z][A-Za-z]+")
-"""For a first look: a part of a word is enough."""
 PARTICLES = ("de", "da", "del", "della", "di", "dos", "du", "van", "von", "der", "den", "ter", "bin", "ibn", "al", "el")
-GAP = re.compile(rf" (?:(?:{'|'.join(PARTICLES)}) ){{0,2}}")
+BETWEEN = rf" (?:(?:{'|'.join(PARTICLES)}) ){{0,2}}"
+GAP = re.compile(BETWEEN)
 CONTRACTION = re.compile(r"(?:n't|^I'm|'(?:d|ll|ve|re))$")
+
+
+class Spelling(Struct, frozen=True):
+    """How names are looked for in ASCII, which is faster, or in all of Unicode.
+
+    ``capital`` is for a first look: a part of a word is enough. ``words`` are capitalized words with nothing but a space,
+    a dot or a particle between; none is given back for what follows, so that long ones take no memory.
+    """
+
+    capital: re.Pattern[str]
+    word: re.Pattern[str]
+    words: re.Pattern[str]
+
+
+def spelling(upper: str, letter: str) -> Spelling:
+    """The patterns. What may not stand before a word is asked behind its first letter, which ``re`` finds faster."""
+    word = rf"[{upper}](?<![\w@/\\$#.-].){letter}*(?:['-](?!s\b){letter}+)*(?![\w(=/\\@$])"
+    words = rf"{word}(?:\.?{BETWEEN}{word})*+"
+    return Spelling(re.compile(rf"[{upper}]{letter}+"), re.compile(word), re.compile(words))
+
+
+UNICODE, ASCII = spelling(UPPER, LETTER), spelling("A-Z", "[A-Za-z]")
+WORD = UNICODE.word
 COMMON, PLACE, GIVEN, SURNAME, POPULAR = 1, 2, 4, 8, 16
 
 
@@ -103,34 +115,33 @@ def listed_names() -> Iterator[tuple[int, str]]:
 def find_names(text: str) -> list[Span]:
     """The persons that a text names by a known name."""
     names = names_known()
-    capital, pattern = (CAPITAL_ASCII, WORD_ASCII) if text.isascii() else (CAPITAL, WORD)
+    spelled = ASCII if text.isascii() else UNICODE
+    if names.isdisjoint(spelled.capital.findall(text)):
+        return []
     found: list[Span] = []
-    done = 0
-    for match in capital.finditer(text):
-        if match[0] not in names or match.start() < done:
-            continue
-        begin = max(done, *(text.rfind(border, done, match.start()) for border in BORDERS))
-        row, done = row_around(text, begin, match.start(), pattern)
-        found += names_in(row)
+    for match in spelled.words.finditer(text):
+        words = match[0]
+        if words in names or not (words.isalpha() or names.isdisjoint(spelled.capital.findall(words))):
+            for row in rows_in(text, *match.span(), spelled.word):
+                found += names_in(row)
     return found
 
 
-def row_around(text: str, begin: int, position: int, pattern: re.Pattern[str]) -> tuple[list[Word], int]:
-    """Of the rows from ``begin`` on the one that reaches beyond a position, and where the next one may begin.
-
-    A row is of capitalized words with nothing but a space, an initial's dot or a particle between; no common ones.
-    """
+def rows_in(text: str, start: int, end: int, pattern: re.Pattern[str]) -> Iterator[list[Word]]:
+    """The rows in a run of words: nothing but a space, an initial's dot or a particle between, and no common words."""
     known = words_known()
     row: list[Word] = []
-    for match in pattern.finditer(text, begin):
-        kind = kind_of(match[0], known)
-        if not row or kind == COMMON or not is_gap(text, row[-1].gap_from(text), match.start()):
-            if match.start() > position:
-                return row, match.start()
+    for match in pattern.finditer(text, start, end):
+        word = match[0]
+        kind = known[word] if word in known else kind_of(word, known)
+        first, last = match.span()
+        if row and (kind == COMMON or not is_gap(text, row[-1].gap_from(text), first)):
+            yield row
             row = []
         if kind != COMMON:
-            row.append(Word(match.start(), match.end(), kind))
-    return row, len(text)
+            row.append(Word(first, last, kind))
+    if row:
+        yield row
 
 
 def is_gap(text: str, start: int, end: int) -> bool:
