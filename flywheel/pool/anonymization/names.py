@@ -19,33 +19,25 @@ MOST_WORDS = 5  # of a name
 UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮİĴĶĹĻĽĿŁŃŅŇŊŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽА-ЯΑ-Ω"
 LETTER = r"[^\W\d_]"
 PARTICLES = ("de", "da", "del", "della", "di", "dos", "du", "van", "von", "der", "den", "ter", "bin", "ibn", "al", "el")
-BETWEEN = rf" (?:(?:{'|'.join(PARTICLES)}) ){{0,2}}"
-GAP = re.compile(BETWEEN)
+GAP = rf"\.? (?:(?:{'|'.join(PARTICLES)}) ){{0,2}}"
 CONTRACTION = re.compile(r"(?:n't|^I'm|'(?:d|ll|ve|re))$")
 
 
-class Spelling(Struct, frozen=True):
-    """How names are looked for in ASCII, which is faster, or in all of Unicode.
-
-    ``capital`` is for a first look: a part of a word is enough. ``words`` are capitalized words with nothing but a space,
-    a dot or a particle between; none is given back for what follows, so that long ones take no memory.
-    """
-
-    capital: re.Pattern[str]
-    word: re.Pattern[str]
-    words: re.Pattern[str]
+def word(upper: str, letter: str) -> str:
+    """A capitalized word. What may not stand before it is asked behind its first letter, which ``re`` finds faster."""
+    return rf"[{upper}](?<![\w@/\\$#.-].){letter}*(?:['-](?!s\b){letter}+)*(?![\w(=/\\@$])"
 
 
-def spelling(upper: str, letter: str) -> Spelling:
-    """The patterns. What may not stand before a word is asked behind its first letter, which ``re`` finds faster."""
-    word = rf"[{upper}](?<![\w@/\\$#.-].){letter}*(?:['-](?!s\b){letter}+)*(?![\w(=/\\@$])"
-    words = rf"{word}(?:\.?{BETWEEN}{word})*+"
-    return Spelling(re.compile(rf"[{upper}]{letter}+"), re.compile(word), re.compile(words))
+def run(word: str) -> re.Pattern[str]:
+    """Capitalized words with a space between, perhaps a dot and particles. It gives none back, so needs no memory."""
+    return re.compile(rf"{word}(?:{GAP}{word})*+")
 
 
-UNICODE, ASCII = spelling(UPPER, LETTER), spelling("A-Z", "[A-Za-z]")
-WORD = UNICODE.word
+WORD = re.compile(word(UPPER, LETTER))
+RUN, RUN_ASCII = run(WORD.pattern), run(word("A-Z", "[A-Za-z]"))
 COMMON, PLACE, GIVEN, SURNAME, POPULAR = 1, 2, 4, 8, 16
+ALONE = COMMON | PLACE | GIVEN | POPULAR
+"""What is asked of a word by itself."""
 
 
 class Word(Struct, frozen=True):
@@ -54,19 +46,6 @@ class Word(Struct, frozen=True):
     start: int
     end: int
     known: int
-
-    def gap_from(self, text: str) -> int:
-        """Where what follows it begins: behind the dot of an initial."""
-        return self.end + (self.end - self.start == 1 and text[self.end : self.end + 1] == ".")
-
-    def may_be(self, kinds: int) -> bool:
-        """Whether it is of one of the kinds."""
-        return self.known & kinds != 0
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether it is nothing but a capitalized word that no list has."""
-        return not self.known
 
 
 @cache
@@ -114,39 +93,38 @@ def listed_names() -> Iterator[tuple[int, str]]:
 
 def find_names(text: str) -> list[Span]:
     """The persons that a text names by a known name."""
-    names = names_known()
-    spelled = ASCII if text.isascii() else UNICODE
-    if names.isdisjoint(spelled.capital.findall(text)):
-        return []
+    known = words_known()
     found: list[Span] = []
-    for match in spelled.words.finditer(text):
+    for match in (RUN_ASCII if text.isascii() else RUN).finditer(text):
         words = match[0]
-        if words in names or not (words.isalpha() or names.isdisjoint(spelled.capital.findall(words))):
-            for row in rows_in(text, *match.span(), spelled.word):
+        if not words.isalpha():
+            for row in rows_in(words, match.start()):
                 found += names_in(row)
+        elif (known[words] if words in known else kind_of(words, known)) & ALONE == GIVEN | POPULAR:
+            found.append(Span(*match.span(), "PERSON", "known given name"))
     return found
 
 
-def rows_in(text: str, start: int, end: int, pattern: re.Pattern[str]) -> Iterator[list[Word]]:
-    """The rows in a run of words: nothing but a space, an initial's dot or a particle between, and no common words."""
+def rows_in(run: str, position: int) -> Iterator[list[Word]]:
+    """The rows in a run of words that begins at a position: without common words, and a dot behind an initial only."""
     known = words_known()
     row: list[Word] = []
-    for match in pattern.finditer(text, start, end):
-        word = match[0]
-        kind = known[word] if word in known else kind_of(word, known)
-        first, last = match.span()
-        if row and (kind == COMMON or not is_gap(text, row[-1].gap_from(text), first)):
-            yield row
-            row = []
-        if kind != COMMON:
-            row.append(Word(first, last, kind))
-    if row:
+    names = 0  # what is known of the words in the row
+    for part in run.split(" "):
+        if part not in PARTICLES:
+            dotted = part[-1] == "."
+            word = part[:-1] if dotted else part
+            kind = known[word] if word in known else kind_of(word, known)
+            if kind != COMMON:
+                row.append(Word(position, position + len(word), kind))
+                names |= kind
+            if kind == COMMON or (dotted and len(word) > 1):
+                if names & (GIVEN | SURNAME):
+                    yield row
+                row, names = [], 0
+        position += len(part) + 1
+    if names & (GIVEN | SURNAME):
         yield row
-
-
-def is_gap(text: str, start: int, end: int) -> bool:
-    """Whether a row of words goes on over it."""
-    return text[start:end] == " " or GAP.fullmatch(text, start, end) is not None
 
 
 def kind_of(word: str, known: dict[str, int]) -> int:
@@ -155,6 +133,8 @@ def kind_of(word: str, known: dict[str, int]) -> int:
         return known[word]
     if word.isupper():
         return COMMON if len(word) < 4 else known.get(word.capitalize(), COMMON) & ~POPULAR or COMMON
+    if word.isalpha():
+        return 0
     if CONTRACTION.search(word):
         return COMMON
     parts = re.split("['-]", word)
@@ -178,16 +158,15 @@ def names_in(row: Sequence[Word]) -> Iterator[Span]:
 
 def end_of_name(row: Sequence[Word], first: int) -> int | None:
     """The number of the last word of the name that begins here; None where none does."""
-    word = row[first]
-    following = row[first + 1] if first + 1 < len(row) else None
-    is_plain = not word.may_be(COMMON | PLACE)
-    if word.may_be(GIVEN) and is_plain:
+    kind = row[first].known
+    if kind & GIVEN and not kind & (COMMON | PLACE):
         last = furthest(row, first)
-        is_whole = first == 0 or not row[first - 1].may_be(PLACE)
-        return last if last > first or (word.may_be(POPULAR) and is_whole) else None
-    if following is None or not following.may_be(SURNAME) or following.may_be(COMMON | PLACE):
+        is_whole = first == 0 or not row[first - 1].known & PLACE
+        return last if last > first or (kind & POPULAR and is_whole) else None
+    following = row[first + 1].known if first + 1 < len(row) else 0
+    if not following & SURNAME or following & (COMMON | PLACE):
         return None
-    return furthest(row, first) if word.may_be(GIVEN) or not word.may_be(COMMON | PLACE) else None
+    return furthest(row, first) if kind & GIVEN or not kind & (COMMON | PLACE) else None
 
 
 def furthest(row: Sequence[Word], first: int) -> int:
@@ -196,7 +175,7 @@ def furthest(row: Sequence[Word], first: int) -> int:
     for number in range(first + 1, min(len(row), first + MOST_WORDS)):
         word = row[number]
         is_initial = word.end - word.start == 1
-        if not (is_initial or word.may_be(GIVEN | SURNAME) or word.is_unknown):
+        if not (is_initial or not word.known or word.known & (GIVEN | SURNAME)):
             break
         if not is_initial:
             last = number
