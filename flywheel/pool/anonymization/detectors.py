@@ -25,7 +25,7 @@ PIECE = re.compile(r"\\p(?:\{\w+\}|\w)|\\.|\[(?:\\.|[^\]\\])+\]|[^\x00-\x7f]|.")
 LETTERS = {r"\p{Lu}": "A-Z", r"\p{Ll}": "a-z", r"\pL": "A-Za-z", r"\pN": "0-9"}
 HIGH = r"[\x80-\xff]+"  # bytes of characters outside ASCII
 FOLDED = (b"\xc5\xbf", b"\xe2\x84\xaa")
-"""Long s and the Kelvin sign: the only characters outside ASCII that are also ASCII letters where case does not matter."""
+"""Long s and the Kelvin sign: where case does not matter they alone, of all outside ASCII, are ASCII letters too."""
 MEMORY = 64 << 20  # for the states of an automaton; too little makes it start over and over
 
 
