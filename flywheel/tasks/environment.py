@@ -4,13 +4,16 @@ Everything is deterministic: the same answers to the same task get the same mess
 add an environment by the entry point group ``flywheel.environments`` (docs/environments.md).
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from flywheel.records import Message, QualityGate, ToolCall
 from flywheel.tasks.source import AgentTask, SourceTask
+
+T = TypeVar("T", bound=SourceTask)
 
 
 class MadeCall(Struct, frozen=True, kw_only=True):
@@ -130,6 +133,38 @@ class Environment(Protocol):
     def run(self, task: SourceTask) -> Run:
         """Begin a run of one of the tasks."""
         ...
+
+
+class TaskList(Generic[T]):
+    """The part of an environment that is its list of tasks, read on first use."""
+
+    def tasks(self) -> Sequence[T]:
+        """All tasks, in the source's order.
+
+        Raises:
+            TaskSourceError: the source's data is not installed or does not have the expected files.
+        """
+        return self._tasks
+
+    def by_id(self, task_id: str) -> T:
+        """The task of this id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self._by_id[task_id]
+
+    def read_tasks(self) -> Sequence[T]:
+        """Read or make the tasks; called once."""
+        raise NotImplementedError
+
+    @cached_property
+    def _tasks(self) -> tuple[T, ...]:
+        return tuple(self.read_tasks())
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, T]:
+        return {task.id: task for task in self._tasks}
 
 
 def mandatory_check(name: str, score: float, *, threshold: float = 1.0) -> QualityGate:

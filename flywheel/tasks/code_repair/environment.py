@@ -7,8 +7,7 @@ give; of the others it is told only how many fail, so that no program passes by 
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,7 +17,7 @@ from flywheel.errors import TaskSourceError
 from flywheel.records import Complexity, Message
 from flywheel.settings import TasksSettings
 from flywheel.tasks.code_repair.sandbox import ProgramTest, TestRun, run_tests
-from flywheel.tasks.environment import Observation, Verification, mandatory_check
+from flywheel.tasks.environment import Observation, TaskList, Verification, mandatory_check
 from flywheel.tasks.source import SourceTask
 from flywheel.tasks.splits import split_of
 
@@ -45,7 +44,7 @@ class RepairTask(SourceTask, frozen=True, kw_only=True):
     tests: tuple[ProgramTest, ...]
 
 
-class CodeRepair:
+class CodeRepair(TaskList[RepairTask]):
     """The programs, in the order of their names, split by name."""
 
     name = "code-repair"
@@ -60,33 +59,17 @@ class CodeRepair:
         """The environment with the settings' splits."""
         return cls(heldout_fraction=tasks.heldout_fraction, validation_fraction=tasks.validation_fraction)
 
-    def tasks(self) -> Sequence[RepairTask]:
-        """All tasks.
-
-        Raises:
-            TaskSourceError: a program's file cannot be read.
-        """
-        return self._tasks
-
-    def by_id(self, task_id: str) -> RepairTask:
-        """The task of this id, for example ``code-repair:clamp``.
-
-        Raises:
-            KeyError: there is none.
-        """
-        return self._by_id[task_id]
-
     def run(self, task: SourceTask) -> "RepairRun":
         """Begin a run. Nothing is executed before the first answer."""
         return RepairRun(self.by_id(task.id))
 
-    @cached_property
-    def _tasks(self) -> tuple[RepairTask, ...]:
-        return tuple(self._task(path) for path in sorted(self.folder.glob("*.toml")))
+    def read_tasks(self) -> Sequence[RepairTask]:
+        """The tasks of the folder's files.
 
-    @cached_property
-    def _by_id(self) -> Mapping[str, RepairTask]:
-        return {task.id: task for task in self._tasks}
+        Raises:
+            TaskSourceError: one cannot be read.
+        """
+        return [self._task(path) for path in sorted(self.folder.glob("*.toml"))]
 
     def _task(self, path: Path) -> RepairTask:
         try:

@@ -16,8 +16,11 @@ import resource
 import signal
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 NOBODY = 65534
 LONGEST_VALUE = 4_000
 CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWPID, CLONE_NEWIPC = 0x10000000, 0x40000000, 0x20000000, 0x08000000
@@ -50,14 +53,20 @@ def main() -> None:
     child = os.fork()
     if child == 0:
         run_confined(results, job, namespaces)
-    late = []
-    signal.signal(signal.SIGALRM, lambda *_: (late.append(True), os.kill(child, signal.SIGKILL)))
+    late = False
+
+    def end(_signal: int, _frame: object) -> None:
+        nonlocal late
+        late = True
+        os.kill(child, signal.SIGKILL)
+
+    signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, job["limits"]["wall_s"])
     _, status = os.waitpid(child, 0)
     report(results, {"ended": "late" if late else os.waitstatus_to_exitcode(status)})
 
 
-def run_confined(results, job, namespaces):  # type: ignore[no-untyped-def]
+def run_confined(results: int, job: dict[str, Any], namespaces: tuple[str, ...]) -> None:
     """What the child does. It does not return."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()  # what it sends to its group reaches itself alone
@@ -191,7 +200,7 @@ def run(results: int, program: str, calls: list[str], call_s: float) -> None:
         report(results, {"call": number, "error": error} if error else {"call": number, "value": value})
 
 
-def attempt(work, seconds):  # type: ignore[no-untyped-def]
+def attempt(work: Callable[[], T], seconds: float) -> tuple[T | None, str | None]:
     """What the work gives and None, or None and what went wrong."""
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -1,9 +1,9 @@
 """Runs untrusted Python with tests, in a process of its own with limits, in a fresh folder.
 
-Confined by the kernel, as far as it offers it: resource limits on processor time, memory, file size and processes
-always; no network and no view of other processes by namespaces; no files but the folder and Python's own by Landlock; another
-user where this process is root's. ``TestRun.confined`` names what was in force. It is a fence for answers of language
-models, not for people who attack kernels.
+Confined by the kernel, as far as it offers it: limits on processor time, memory, file size and processes; no network
+and no view of other processes (namespaces); no files but its folder's and Python's own (Landlock); another user where
+this process is root's. ``TestRun.confined`` names what was in force. It is a fence for answers of language models, not
+for people who attack kernels.
 """
 
 import ast
@@ -175,6 +175,4 @@ def _result(test: ProgramTest, line: dict[str, object] | None, unreached: str) -
 
 def canonical(literal: str) -> str:
     """A literal as ``repr`` writes it."""
-    import ast
-
     return repr(ast.literal_eval(literal))

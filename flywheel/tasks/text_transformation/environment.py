@@ -6,10 +6,8 @@ split by scenario: no sentence of a held-out task is in a training task.
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -17,8 +15,8 @@ from msgspec import Struct
 from flywheel.errors import TaskSourceError
 from flywheel.records import Complexity, Message
 from flywheel.settings import TasksSettings
-from flywheel.tasks.environment import Observation, Verification, mandatory_check
-from flywheel.tasks.source import SourceTask, Split
+from flywheel.tasks.environment import Observation, TaskList, Verification, mandatory_check
+from flywheel.tasks.source import SourceTask
 from flywheel.tasks.splits import split_of
 from flywheel.tasks.text_transformation.checker import TextCheck, check_text, unfenced, words_of
 
@@ -51,7 +49,7 @@ class TextTask(SourceTask, frozen=True, kw_only=True):
     facts: tuple[str, ...]
 
 
-class TextTransformation:
+class TextTransformation(TaskList[TextTask]):
     """The enumerated texts; the category of each is its scenario."""
 
     name = "text-transformation"
@@ -65,30 +63,22 @@ class TextTransformation:
         """The environment with the settings' splits."""
         return cls(heldout_fraction=tasks.heldout_fraction, validation_fraction=tasks.validation_fraction)
 
-    def tasks(self) -> Sequence[TextTask]:
-        """All tasks, scenario by scenario."""
-        return self._tasks
-
-    def by_id(self, task_id: str) -> TextTask:
-        """The task of this id, for example ``text-transformation:recipe-0-123``.
-
-        Raises:
-            KeyError: there is none.
-        """
-        return self._by_id[task_id]
-
     def run(self, task: SourceTask) -> "TextRun":
         """Begin a run."""
         return TextRun(self.by_id(task.id))
 
-    @cached_property
-    def _tasks(self) -> tuple[TextTask, ...]:
-        scenarios = msgspec.convert(_read(SCENARIOS), type=dict[str, _Scenario])
-        return tuple(task for name, scenario in scenarios.items() for task in self._of_scenario(name, scenario))
+    def read_tasks(self) -> Sequence[TextTask]:
+        """The tasks, scenario by scenario.
 
-    @cached_property
-    def _by_id(self) -> Mapping[str, TextTask]:
-        return {task.id: task for task in self._tasks}
+        Raises:
+            TaskSourceError: the scenarios cannot be read.
+        """
+        try:
+            read = tomllib.loads(SCENARIOS.read_text(encoding="utf-8"))
+            scenarios = msgspec.convert(read, type=dict[str, _Scenario])
+        except (OSError, ValueError, msgspec.ValidationError) as error:
+            raise TaskSourceError(f"{SCENARIOS} cannot be read as texts: {error}; reinstall the package") from error
+        return [task for name, scenario in scenarios.items() for task in self._of_scenario(name, scenario)]
 
     def _of_scenario(self, name: str, scenario: _Scenario) -> Iterator[TextTask]:
         split = split_of(name, heldout_fraction=self.heldout_fraction, validation_fraction=self.validation_fraction)
@@ -96,26 +86,21 @@ class TextTransformation:
             for chosen in combinations(range(len(scenario.sentences)), SENTENCES):
                 suffix = "".join(str(index + 1) for index in chosen)
                 sentences = [scenario.sentences[index] for index in chosen]
-                yield self._task(f"{name}-{number}-{suffix}", name, scenario.kind, sentences, values, split)
-
-    def _task(
-        self, name: str, category: str, kind: str, sentences: Sequence[_Sentence], values: Mapping[str, str], split: Split
-    ) -> TextTask:
-        source_text = " ".join(_filled(sentence.loaded, values) for sentence in sentences)
-        banned = tuple(phrase for sentence in sentences for phrase in sentence.banned)
-        facts = tuple(_filled(fact, values) for sentence in sentences for fact in sentence.facts)
-        return TextTask(
-            id=f"{self.name}:{name}",
-            task_type=TASK_TYPE,
-            category=category,
-            complexity=Complexity.STANDARD,
-            question=_question(kind, source_text, banned, facts),
-            split=split,
-            source_text=source_text,
-            plain=" ".join(_filled(sentence.plain, values) for sentence in sentences),
-            banned=banned,
-            facts=facts,
-        )
+                banned = tuple(phrase for sentence in sentences for phrase in sentence.banned)
+                facts = tuple(_filled(fact, values) for sentence in sentences for fact in sentence.facts)
+                source_text = _text([sentence.loaded for sentence in sentences], values)
+                yield TextTask(
+                    id=f"{self.name}:{name}-{number}-{suffix}",
+                    task_type=TASK_TYPE,
+                    category=name,
+                    complexity=Complexity.STANDARD,
+                    question=_question(scenario.kind, source_text, banned, facts),
+                    split=split,
+                    source_text=source_text,
+                    plain=_text([sentence.plain for sentence in sentences], values),
+                    banned=banned,
+                    facts=facts,
+                )
 
 
 class TextRun:
@@ -176,8 +161,12 @@ class TextRun:
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
-    filled = template.format_map(values)
-    return filled[0].upper() + filled[1:] if template[0] == "{" and template.endswith(".") else filled
+    return template.format_map(values)
+
+
+def _text(sentences: Sequence[str], values: Mapping[str, str]) -> str:
+    filled = (_filled(sentence, values) for sentence in sentences)
+    return " ".join(sentence[0].upper() + sentence[1:] for sentence in filled)
 
 
 def _question(kind: str, text: str, banned: Sequence[str], facts: Sequence[str]) -> tuple[Message, ...]:
@@ -195,10 +184,3 @@ def _question(kind: str, text: str, banned: Sequence[str], facts: Sequence[str])
 
 def _feedback(checked: TextCheck) -> Message:
     return Message(role="user", content="\n".join((*checked.problems, "Write the whole text again.")))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TaskSourceError(f"{path} cannot be read as texts: {error}; reinstall the package") from error
