@@ -10,8 +10,9 @@ log keeps the same words under the role ``tool``, with the calls that they answe
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -40,6 +41,7 @@ from flywheel.records import (
 from flywheel.tasks.environment import AskedTurn, MadeCall, Observation, Run, Verification, mandatory_check
 from flywheel.tasks.source import SourceTask
 
+T = TypeVar("T", Observation, Verification)
 MAX_TURNS = 50  # of any environment; its own limit is what ends an episode
 
 
@@ -125,7 +127,7 @@ class _Going:
             self.over = True
             return
         run = self._run
-        observation = self._guarded(lambda: run.step(answer.text))
+        observation = self._guarded(lambda: within_bounds(run.step(answer.text), Observation))
         self.turns.append(EpisodeTurn(answer=answer, observation=observation))
         calls = tuple(made.call for made in observation.calls) if observation else ()
         said = Message(role="assistant", content=answer.text, tool_calls=calls)
@@ -134,7 +136,9 @@ class _Going:
 
     def ended(self) -> Episode:
         """The episode, verified."""
-        verification = self._guarded(self._run.verify) if self._run is not None and self.broken is None else None
+        run = self._run
+        sound = run is not None and self.broken is None
+        verification = self._guarded(lambda: within_bounds(run.verify(), Verification)) if run and sound else None
         return Episode(
             task=self.task,
             turns=tuple(self.turns),
@@ -180,6 +184,15 @@ def play(
             episode.take(answer)
         on_progress(sum(episode.over for episode in episodes), len(episodes))
     return [episode.ended() for episode in episodes]
+
+
+def within_bounds(said: T, kind: type[T]) -> T:
+    """What an environment said, if it is what the pool accepts.
+
+    Raises:
+        msgspec.ValidationError: a field is of another type, or a score is not within 0–1.
+    """
+    return msgspec.convert(msgspec.to_builtins(said), type=kind)
 
 
 def as_asked(transcript: Sequence[Message]) -> tuple[Message, ...]:

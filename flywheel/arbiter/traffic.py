@@ -37,7 +37,7 @@ from flywheel.collection.segments import Frame, closed_segments, read_segment
 from flywheel.errors import ConfigurationError, NotASegmentError, SegmentError, ServiceError, TaskSourceError
 from flywheel.records import Evaluation, Execution, Log, RoutingDecision, decode_log
 from flywheel.settings import Settings
-from flywheel.tasks.catalog import configured_environments, environment_of, run_starter
+from flywheel.tasks.catalog import configured_environments, environment_of, run_starter, source_names
 from flywheel.tasks.source import SourceTask, Split
 
 BEFORE = "before"
@@ -172,10 +172,9 @@ def stream(settings: Settings, engine: Engine, *, label: str) -> list[SourceTask
         for task in load_source(settings).tasks()
         if task.split is Split.TRAIN and task.category in settings.tasks.training_categories
     ]
-    for name in dict.fromkeys(settings.tasks.sources):
-        if name != settings.tasks.source:
-            environment = environment_of(name, settings.tasks)
-            candidates += [task for task in environment.tasks() if task.split is Split.TRAIN]
+    for name in source_names(settings.tasks)[1:]:
+        environment = environment_of(name, settings.tasks)
+        candidates += [task for task in environment.tasks() if task.split is Split.TRAIN]
     candidates.sort(key=lambda task: hashlib.blake2b(task.id.encode(), digest_size=16).digest())
     start = 0 if label == BEFORE else settings.tasks.routed_before
     length = settings.tasks.routed_before if label == BEFORE else settings.tasks.routed_after

@@ -56,13 +56,18 @@ def environment_of(name: str, tasks: TasksSettings) -> Environment:
     raise ConfigurationError(f"there is no task source {name!r}; there are {', '.join(environment_names())}")
 
 
+def source_names(tasks: TasksSettings) -> tuple[str, ...]:
+    """The benchmark's name and those of ``sources``, each once."""
+    return tuple(dict.fromkeys((tasks.source, *tasks.sources)))
+
+
 def configured_environments(tasks: TasksSettings) -> tuple[Environment, ...]:
     """The benchmark and the environments of ``sources``, each once.
 
     Raises:
         ConfigurationError: one is unknown or cannot be loaded.
     """
-    return tuple(environment_of(name, tasks) for name in dict.fromkeys((tasks.source, *tasks.sources)))
+    return tuple(environment_of(name, tasks) for name in source_names(tasks))
 
 
 def environment_name(task_id: str) -> str:

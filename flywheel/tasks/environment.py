@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from flywheel.records import Message, QualityGate, ToolCall
+from flywheel.records import Message, QualityGate, Score, ToolCall
 from flywheel.tasks.source import AgentTask, SourceTask
 
 T = TypeVar("T", bound=SourceTask)
@@ -36,9 +36,9 @@ class Observation(Struct, frozen=True, kw_only=True):
 
     messages: tuple[Message, ...] = ()
     calls: tuple[MadeCall, ...] = ()
-    format: float
-    information_gain: float
-    progress: float | None = None
+    format: Score
+    information_gain: Score
+    progress: Score | None = None
 
     @property
     def over(self) -> bool:
@@ -65,10 +65,10 @@ class Verification(Struct, frozen=True, kw_only=True):
     """
 
     checks: tuple[QualityGate, ...]
-    tool: float
-    task: float
-    minimal: float
-    safety: float = 1.0
+    tool: Score
+    task: Score
+    minimal: Score
+    safety: Score = 1.0
     reason: str
     evidence: tuple[str, ...] = ()
 
