@@ -1,13 +1,18 @@
 """What holds for every environment: the known solution passes, silence does not, and a run knows of no other."""
 
 import importlib.metadata
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from flywheel.errors import ConfigurationError
+from flywheel.records import Complexity
 from flywheel.settings import Settings, TasksSettings
-from flywheel.tasks import catalog
+from flywheel.tasks import catalog, source
+from flywheel.tasks import environment as environment_module
 from flywheel.tasks.environment import Environment, Observation
 from flywheel.tasks.source import SourceTask, Split
 from flywheel.tasks.text_transformation.environment import TextTransformation
@@ -75,6 +80,19 @@ def test_there_are_held_out_tasks_and_a_split_is_a_matter_of_the_task_alone(name
     assert {task.id: task.split for task in catalog.environment_of(name, settings).tasks()} == splits
 
 
+def test_the_example_of_the_manual_runs() -> None:
+    manual = Path(__file__).parents[2] / "docs" / "environments.md"
+    (code,) = re.findall(r"```python\n(.*?)```", manual.read_text(encoding="utf-8"), re.DOTALL)
+    names = {**vars(environment_module), **vars(source), "Complexity": Complexity}
+    exec(code, names)
+    lift = cast("Environment", names["Lift"].of_settings(TASKS))
+    (task,) = lift.tasks()
+    assert followed(lift, task)[1]
+    wrong = lift.run(task)
+    wrong.step("2")
+    assert wrong.verify().reason == "the answer is '2'"
+
+
 def test_an_unknown_source_is_refused_with_those_there_are() -> None:
     with pytest.raises(ConfigurationError, match="no task source 'poems'; there are bfcl, synthetic, agentdojo"):
         catalog.environment_of("poems", TASKS)
@@ -102,14 +120,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         importlib.metadata.EntryPoint(name, f"{__name__}:{kind}", catalog.GROUP)
         for name, kind in (("poems", "Poems"), ("tales", "Misnamed"), ("plays", "Broken"))
     ]
-    real = importlib.metadata.entry_points
-
-    def entry_points(**wanted: str) -> importlib.metadata.EntryPoints:
-        if wanted.get("group") != catalog.GROUP:
-            return real(**wanted)
-        return importlib.metadata.EntryPoints(entries).select(**wanted)
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    own = importlib.metadata.EntryPoints(entries)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **wanted: own.select(**wanted))
 
 
 @pytest.mark.usefixtures("installed")
