@@ -66,9 +66,10 @@ def untrainable(connection: Connection[Any], settings: Settings, tasks: Collecti
     Raises:
         TaskSourceError: tasks are of the configured benchmark, and its data cannot be read.
     """
-    published, benchmark = published_splits(settings, tasks), settings.tasks.source
-    others = set(environment_names()) - {benchmark}
-    kept = {task for task in tasks if environment_name(task) == benchmark and published.get(task) is not Split.TRAIN}
+    benchmark, others = settings.tasks.source, set(environment_names()) - {settings.tasks.source}
+    own = [task for task in tasks if environment_name(task) == benchmark]
+    published = published_splits(settings, own)
+    kept = {task for task in own if published.get(task) is not Split.TRAIN}
     unverifiable = {task for task in tasks if environment_name(task) in others}
     return held_out_before(connection, tasks) | kept | unverifiable
 

@@ -121,7 +121,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, kind in (("poems", "Poems"), ("tales", "Misnamed"), ("plays", "Broken"))
     ]
     own = importlib.metadata.EntryPoints(entries)
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **wanted: own.select(**wanted))
+    monkeypatch.setattr(importlib.metadata, "entry_points", own.select)
 
 
 @pytest.mark.usefixtures("installed")

@@ -103,6 +103,8 @@ def confine(folder: str, limits: dict[str, float]) -> tuple[str, ...]:
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if no_files_outside(folder):
         done.append("no files outside its folder and Python's")
+    elif "user nobody" not in done:
+        raise OSError("this kernel has no Landlock (Linux 5.13), so the files of this user cannot be protected")
     limit(resource.RLIMIT_CPU, limits["cpu_s"])
     limit(resource.RLIMIT_AS, limits["memory_bytes"])
     limit(resource.RLIMIT_FSIZE, limits["file_bytes"])

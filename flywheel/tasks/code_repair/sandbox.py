@@ -9,6 +9,7 @@ for people who attack kernels.
 import ast
 import contextlib
 import json
+import platform
 import signal
 import subprocess
 import sys
@@ -79,6 +80,10 @@ def run_tests(program: str, tests: Sequence[ProgramTest], *, limits: Limits | No
         TaskSourceError: no process can be started or confined here. The program was not run.
     """
     limits = limits or Limits()
+    if platform.system() != "Linux":
+        raise TaskSourceError(
+            "programs of answers are run on Linux alone: elsewhere there is nothing to confine them by"
+        )
     with tempfile.TemporaryDirectory(prefix="flywheel-repair-", ignore_cleanup_errors=True) as folder:
         job = {
             "program": program,
