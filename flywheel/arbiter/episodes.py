@@ -39,7 +39,7 @@ from flywheel.records import (
     Turn,
 )
 from flywheel.tasks.environment import AskedTurn, MadeCall, Observation, Run, Verification, mandatory_check
-from flywheel.tasks.source import SourceTask
+from flywheel.tasks.source import AgentTask, BenchmarkTask, SourceTask
 
 T = TypeVar("T", Observation, Verification)
 MAX_TURNS = 50  # of any environment; its own limit is what ends an episode
@@ -102,8 +102,11 @@ class _Going:
         self._start = start
         self._run: Run | None = None
 
-    def asked(self) -> AskedTurn | None:
-        """The next turn; None where the environment cannot say what it is."""
+    def asked(self) -> AgentTask | None:
+        """The next turn; None where the environment cannot say what it is.
+
+        A benchmark's task is handed over as it is: agents ask for it in their own prompt style.
+        """
         if self._run is None:
             self._run = self._guarded(lambda: self._start(self.task))
             self.transcript = (self._guarded(self._run.opening) if self._run else None) or ()
@@ -111,6 +114,8 @@ class _Going:
             self.broken = self.broken or "it asks the agent nothing"
             self.over = True
             return None
+        if isinstance(self.task, BenchmarkTask):
+            return self.task
         return AskedTurn(
             id=self.task.id,
             task_type=self.task.task_type,
@@ -131,7 +136,8 @@ class _Going:
         self.turns.append(EpisodeTurn(answer=answer, observation=observation))
         calls = tuple(made.call for made in observation.calls) if observation else ()
         said = Message(role="assistant", content=answer.text, tool_calls=calls)
-        self.transcript = (*self.transcript, said, *(observation.messages if observation else ()))
+        before = answer.messages if isinstance(self.task, BenchmarkTask) else self.transcript
+        self.transcript = (*before, said, *(observation.messages if observation else ()))
         self.over = observation is None or observation.over or len(self.turns) >= MAX_TURNS
 
     def ended(self) -> Episode:
@@ -265,7 +271,7 @@ def episode_evaluation(
     )
 
 
-def _answers(agent: Agent, turns: Sequence[AskedTurn]) -> list[Answer]:
+def _answers(agent: Agent, turns: Sequence[AgentTask]) -> list[Answer]:
     if not turns:
         return []
     try:

@@ -260,6 +260,17 @@ def test_the_arbiter_runs_a_mixed_list_each_task_as_its_type_asks(engine: Engine
     assert {gate.name for gate in logs[tasks[0].id][2].quality_gates} == {"answered", "tests_pass", "safe"}
 
 
+def test_a_benchmark_s_task_is_asked_in_the_agent_s_own_style() -> None:
+    source = environment_of("synthetic", TasksSettings(source="synthetic", categories=("synthetic-add",)))
+    task = source.tasks()[0]
+    agent = Scripted("nothing")
+    (episode,) = play(agent, [task], source.run)
+    assert agent.asked == [[task]]
+    assert episode.transcript[:-1] == task.question
+    assert episode.verification is not None
+    assert not episode.verification.passed
+
+
 def test_turns_with_feedback_are_logged_as_iterations(engine: Engine, tmp_path: Path) -> None:
     (task,) = training("code-repair", 1)
     run = environment_of("code-repair", SETTINGS).run(task)

@@ -81,9 +81,7 @@ def run_tests(program: str, tests: Sequence[ProgramTest], *, limits: Limits | No
     """
     limits = limits or Limits()
     if platform.system() != "Linux":
-        raise TaskSourceError(
-            "programs of answers are run on Linux alone: elsewhere there is nothing to confine them by"
-        )
+        raise TaskSourceError("programs are run on Linux alone: elsewhere there is nothing to confine them by")
     with tempfile.TemporaryDirectory(prefix="flywheel-repair-", ignore_cleanup_errors=True) as folder:
         job = {
             "program": program,
