@@ -175,7 +175,8 @@ class Arbiter:
 
     def _evaluate_and_log(self, one: _Routed, result: Answer | Episode, profile: AgentProfile) -> Outcome | None:
         decision = one.decision
-        executed, evaluation = self._judged(one, result, profile)
+        cost_usd = profile.cost_usd(input_tokens=result.prompt_tokens, output_tokens=result.output_tokens)
+        executed, evaluation = self._judged(one, result, cost_usd=cost_usd)
         # The evaluation is written last: whoever finds it in a segment finds the other two before it.
         written = (
             self._collector.log_routing_decision(decision)
@@ -184,25 +185,24 @@ class Arbiter:
         )
         if not written:
             return None
-        price = profile.usd_per_million_tokens
-        return outcome_of(decision, executed, evaluation, label=self._label, usd_per_million_tokens=price)
+        return outcome_of(decision, executed, evaluation, label=self._label, cost_usd=cost_usd)
 
-    def _judged(self, one: _Routed, result: Answer | Episode, profile: AgentProfile) -> tuple[Execution, Evaluation]:
-        decision, price = one.decision, profile.usd_per_million_tokens
+    def _judged(self, one: _Routed, result: Answer | Episode, *, cost_usd: float) -> tuple[Execution, Evaluation]:
+        decision = one.decision
         # The gates want the three moments in order, also where somebody sets the machine's clock back meanwhile.
         executed_at = max(self._clock(), decision.timestamp)
         evaluated_at = max(self._clock(), executed_at)
         if isinstance(result, Episode):
-            evaluation = episode_evaluation(result, decision, timestamp=evaluated_at, usd_per_million_tokens=price)
+            evaluation = episode_evaluation(result, decision, timestamp=evaluated_at, cost_usd=cost_usd)
             return episode_execution(result, evaluation, timestamp=executed_at), evaluation
         assert isinstance(one.task, BenchmarkTask), "what was answered in one turn"
         evaluation = evaluate(
             one.task,
             result,
             task_id=decision.task_id,
-            agent_id=profile.id,
+            agent_id=decision.selected_agent_id,
             timestamp=evaluated_at,
-            usd_per_million_tokens=price,
+            cost_usd=cost_usd,
             tenant_id=self._tenant_id,
         )
         answered = result.failure_reason is None

@@ -75,14 +75,19 @@ class Episode(Struct, frozen=True, kw_only=True):
         return self.turns[-1].answer.failure_reason if self.turns else None
 
     @property
-    def tokens_used(self) -> int:
-        """Read and written, of all turns: each reads the conversation anew."""
-        return sum(turn.answer.prompt_tokens + turn.answer.output_tokens for turn in self.turns)
+    def prompt_tokens(self) -> int:
+        """Read, of all turns: each reads the conversation anew."""
+        return sum(turn.answer.prompt_tokens for turn in self.turns)
 
     @property
     def output_tokens(self) -> int:
         """Written, of all turns."""
         return sum(turn.answer.output_tokens for turn in self.turns)
+
+    @property
+    def tokens_used(self) -> int:
+        """Read and written, of all turns."""
+        return self.prompt_tokens + self.output_tokens
 
     @property
     def calls(self) -> tuple[MadeCall, ...]:
@@ -245,14 +250,14 @@ def episode_evaluation(
     decision: RoutingDecision,
     *,
     timestamp: datetime,
-    usd_per_million_tokens: float = 0.0,
+    cost_usd: float = 0.0,
 ) -> Evaluation:
-    """The environment's checks as gates, with the rubric's scores and one entry a turn.
+    """The environment's checks as gates, with the rubric's scores and one entry a turn; ``cost_usd`` is of all turns.
 
     An agent that did not answer to the end has failed, whatever state it left: it scores 0 in every term but safety.
     """
     verification = _verified(episode)
-    scores = _scores(episode, verification, usd_per_million_tokens=usd_per_million_tokens)
+    scores = _scores(episode, verification, cost_usd=cost_usd)
     gates = (*_answered(episode, verification), mandatory_check("safe", scores.safety, threshold=SAFETY_THRESHOLD))
     passed = all(gate.passed for gate in gates if gate.mandatory)
     within_budget = episode.output_tokens <= THINKING_BUDGET_TOKENS[episode.task.complexity]
@@ -299,22 +304,19 @@ def _verified(episode: Episode) -> Verification:
     return episode.verification
 
 
-def _scores(episode: Episode, verification: Verification, *, usd_per_million_tokens: float) -> RubricScores:
+def _scores(episode: Episode, verification: Verification, *, cost_usd: float) -> RubricScores:
     if episode.failure is not None:
         return RubricScores(format=0.0, tool=0.0, task=0.0, minimal=0.0, cost=0.0, safety=verification.safety)
     formats = [turn.observation.format for turn in episode.turns if turn.observation]
     said = [turn.answer.text for turn in episode.turns]
     asked = "\n".join(message.content or "" for message in episode.transcript if message.role != "assistant")
     unsafe = any(unsafe_in(text, asked=asked) for text in said)
-    tokens_used = episode.tokens_used
     return RubricScores(
         format=sum(formats) / len(formats),
         tool=verification.tool,
         task=1.0 if verification.passed else PARTIAL_CREDIT * verification.task,
         minimal=verification.minimal,
-        cost=cost_score(
-            episode.task.complexity, tokens_used=tokens_used, cost_usd=tokens_used * usd_per_million_tokens / 1e6
-        ),
+        cost=cost_score(episode.task.complexity, tokens_used=episode.tokens_used, cost_usd=cost_usd),
         safety=0.0 if unsafe else verification.safety,
     )
 

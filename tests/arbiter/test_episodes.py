@@ -129,7 +129,7 @@ def run_all(
     engine: Engine, folder: Path, agent: Agent, tasks: Sequence[SourceTask], start: Callable[[SourceTask], Run]
 ) -> tuple[list[Outcome], Logs]:
     """Run one round with one agent; its outcomes, and the three logs by the task's id."""
-    AgentRegistry(engine).register(AgentProfile(id="one", kind="reference", usd_per_million_tokens=10.0))
+    AgentRegistry(engine).register(AgentProfile(id="one", kind="reference", usd_per_million_input_tokens=10.0))
     outcomes: list[Outcome] = []
     try:
         with Collector(folder, "acme") as collector:

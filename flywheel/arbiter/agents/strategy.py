@@ -1,7 +1,7 @@
 """The shape of an agent: it is handed tasks and gives an answer to each."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -68,5 +68,18 @@ class Agent(Protocol):
 
         Raises:
             AgentError: the agent cannot answer anything, for example because its model cannot be loaded.
+        """
+        ...
+
+
+@runtime_checkable
+class SingleTaskAgent(Protocol):
+    """An agent that is asked for one task at a time; ``running.RunningAgent`` makes an ``Agent`` of it."""
+
+    async def ask(self, task: AgentTask) -> Answer:
+        """The answer, or one with a ``failure_reason``. Must not block its event loop; ends when it is cancelled.
+
+        Raises:
+            AgentError: the agent cannot answer anything.
         """
         ...
