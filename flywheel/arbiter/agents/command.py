@@ -27,7 +27,8 @@ OWN_VARIABLES = "FLYWHEEL_"
 class CommandAgent:
     """Starts the program anew for each task, without a shell and in a process group of its own.
 
-    The whole group is killed when its time is over or nobody waits for it any more.
+    What is left of the group is killed when the program has ended, when its time is over, and when nobody waits for it
+    any more.
     """
 
     def __init__(self, command: Sequence[str], *, prompt: PromptStyle, timeout_s: float) -> None:
@@ -60,16 +61,13 @@ class CommandAgent:
         except (OSError, ValueError) as error:
             raise AgentError(f"the command {self._command[0]!r} cannot be started: {error}") from error
         stderr = bytearray()
-        finished = False
         try:
             async with asyncio.timeout(self._timeout_s):
                 output = await _exchange(process, given_task, stderr)
-            finished = True
         except TimeoutError:
             return _with_stderr(f"no answer within {self._timeout_s:g} s", stderr)
         finally:
-            if not finished:
-                _kill(process)
+            _kill(process)  # also when it ended by itself: what it started and left behind is its group still
             await asyncio.shield(process.wait())
         return _reply(process.returncode, output, stderr)
 
@@ -112,7 +110,7 @@ async def _keep_end(stream: StreamReader, kept: bytearray) -> None:
 
 
 def _kill(process: Process) -> None:
-    with suppress(ProcessLookupError):  # it ended meanwhile
+    with suppress(ProcessLookupError):  # nothing of it is left
         os.killpg(process.pid, signal.SIGKILL)
 
 

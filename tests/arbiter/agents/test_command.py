@@ -113,6 +113,14 @@ def test_when_its_time_is_over_the_whole_family_is_killed(tmp_path: Path, parent
     assert gone(*map(int, file.read_text().split()))
 
 
+def test_what_a_program_leaves_behind_when_it_has_answered_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    script = "sleep 600 >/dev/null 2>&1 & echo $! > \"$0\"; echo '{\"text\": \"done\"}'"
+    [answer] = agent("/bin/sh", "-c", script, str(file)).answer([benchmark_task()])
+    assert (answer.text, answer.failure_reason) == ("done", None)
+    assert gone(int(file.read_text()))
+
+
 def test_a_caller_who_gives_up_ends_the_whole_family(tmp_path: Path) -> None:
     file = tmp_path / "pids"
 
