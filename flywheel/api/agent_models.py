@@ -1,5 +1,6 @@
 """Agents over HTTP: what can be asked of the registry and what it answers. Names are camelCase on the wire."""
 
+import re
 from datetime import datetime
 from typing import Any, Literal, Self
 
@@ -8,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from flywheel.api.models import Answer
 from flywheel.arbiter.listing import ListedAgent, ShownAgent
-from flywheel.arbiter.profiles import AgentProfile, settings_of
+from flywheel.arbiter.profiles import AgentProfile, changed, settings_of
 from flywheel.arbiter.settings import AgentFields, AgentKind, AgentSettings, PromptStyle, Text
 from flywheel.errors import ProfileError
 
@@ -70,6 +71,20 @@ class AgentChanges(BaseModel):
     def fields(self) -> dict[str, Any]:
         """The profile's fields that are to be different."""
         return self.model_dump(exclude_unset=True, exclude={"status", "reason"})
+
+    def applied_to(self, profile: AgentProfile) -> AgentProfile:
+        """The profile as it is to be.
+
+        Raises:
+            ProfileError: a field is out of bounds, or a key of another name would be sent somewhere else.
+        """
+        after = changed(profile, self.fields(), status=self.status)
+        if after.base_url != profile.base_url and not re.fullmatch(KEY_VARIABLE, after.api_key_env):
+            raise ProfileError(
+                f"the key of {profile.id} is in {after.api_key_env!r}, which configuration or the command line named: "
+                f"change its endpoint there, or name a variable …_API_KEY with it"
+            )
+        return after
 
 
 class Record(Answer):

@@ -13,11 +13,12 @@ from flywheel.api.models import Parameters
 from flywheel.api.pool import COMMON, NAMED
 from flywheel.api.problems import documented
 from flywheel.arbiter.listing import ShownAgent, list_agents, show_agent
-from flywheel.arbiter.profiles import Status, changed, profile_of
+from flywheel.arbiter.profiles import Status, profile_of
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.errors import NotInPoolError, StaleRevisionError, UnknownAgentError
 from flywheel.settings import Settings
 
+LONGEST_REVISION = 10  # digits of a PostgreSQL integer
 router = APIRouter(prefix="/v1/agents", tags=["agents"], dependencies=[Depends(authorized)], responses=COMMON)
 Reading = Annotated[Access, Depends(allowed("agents.read"))]
 Changing = Annotated[Access, Depends(allowed("agents.change"))]
@@ -81,7 +82,7 @@ def change(
     def write() -> ShownAgent:
         AgentRegistry(access.pool.engine).change(
             agent_id,
-            lambda profile: changed(profile, changes.fields(), status=changes.status),
+            changes.applied_to,
             by=access.caller.name,
             reason=changes.reason,
             revision=revision,
@@ -118,6 +119,6 @@ def revision_of(if_match: str | None) -> int | None:
     if if_match is None or if_match.strip() == "*":
         return None
     number = if_match.strip().strip('"')
-    if not number.isdecimal():
+    if not number.isdecimal() or len(number) > LONGEST_REVISION:
         raise StaleRevisionError(f"If-Match {if_match[:80]!r} is no ETag of an agent; send that of your last GET")
     return int(number)

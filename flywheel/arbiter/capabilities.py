@@ -69,13 +69,13 @@ def with_proposal(profile: AgentProfile, field: Field, name: str, proposal: Prop
     """The field as a proposal would have it.
 
     Raises:
-        ValueError: nothing would be left of it, which would mean all.
+        ValueError: nothing would be left of it, which would mean all; of specializations it means none.
     """
     present = named(profile, field)
     if proposal == "add":
         return present if name in present else (*present, name)
     left = tuple(one for one in present if one != name)
-    if not left and present:
+    if not left and present and field != "specializations":
         raise ValueError(f"{name!r} is all that {profile.id} names as {field}; nothing would mean all. Disable it")
     return left
 

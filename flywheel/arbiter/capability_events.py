@@ -1,5 +1,6 @@
 """Measured changes of what agents can do, in PostgreSQL: found from outcomes, kept with their evidence, applied."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -26,6 +27,8 @@ from flywheel.arbiter.registry import AgentRegistry, change_profile
 from flywheel.arbiter.settings import CapabilitySettings
 from flywheel.arbiter.tables import capability_events
 from flywheel.errors import NoSuchEventError
+
+logger = logging.getLogger(__name__)
 
 MEASURED = "measured results"
 """Who changed a profile by configuration, as its history names it."""
@@ -77,7 +80,8 @@ class CapabilityEvent(Struct, frozen=True, kw_only=True):
 def look(engine: Engine, settings: CapabilitySettings) -> tuple[CapabilityEvent, ...]:
     """Test all outcomes that are not yet part of an event, and keep what is found; by configuration apply it.
 
-    May be repeated as often as one likes: the error rate holds over all looks together.
+    May be repeated as often as one likes: the error rate holds over all looks together. What cannot be applied, since
+    nothing would be left that the agent names, stays proposed.
     """
     with engine.begin() as connection:
         connection.execute(select(func.pg_advisory_xact_lock(LOCK)))
@@ -89,10 +93,17 @@ def look(engine: Engine, settings: CapabilitySettings) -> tuple[CapabilityEvent,
             finding = find(outcomes, profiles[outcomes.agent_id], settings, already_added=already_added(earlier))
             if finding is not None:
                 found.append(_keep(connection, outcomes, finding))
-        applied = [event.id for event in found if settings.apply and event.proposal is not None]
-        for event_id in applied:
-            _apply(connection, event_id, by=MEASURED)
+        if settings.apply:
+            _apply_all(connection, [event for event in found if event.proposal is not None])
     return events(engine, ids=[event.id for event in found])
+
+
+def _apply_all(connection: Connection, found: Sequence[CapabilityEvent]) -> None:
+    for event in found:
+        try:
+            _apply(connection, event.id, by=MEASURED)
+        except NoSuchEventError as error:  # another of them took the last but one: it stays proposed, the others hold
+            logger.warning("%s", error)
 
 
 def events(

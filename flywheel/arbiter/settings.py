@@ -66,6 +66,8 @@ class AgentSettings(AgentFields):
     def _has_what_its_kind_needs(self) -> Self:
         if self.kind == "openai" and not (self.base_url.startswith(("http://", "https://")) and self.model):
             raise ValueError("an agent of kind openai needs base_url (http:// or https://) and model")
+        if "@" in self.base_url.partition("://")[2].partition("/")[0]:
+            raise ValueError("base_url must not hold a name or password: it is shown and kept; the key has api_key_env")
         if self.kind == "python" and not FUNCTION.fullmatch(self.function):
             raise ValueError(f"an agent of kind python needs function as module:function, not {self.function!r}")
         if self.kind == "command" and not (self.command and self.command[0]):

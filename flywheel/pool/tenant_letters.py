@@ -61,13 +61,23 @@ def erase_letters(pool: BenchmarkPool, wanted: Tenant) -> None:
         OSError: a file cannot be written.
         DatabaseError: PostgreSQL cannot be used.
     """
-    erase_spans(pool.settings.spans_dir, pool.settings.segments_dir, wanted.id, tasks=wanted.tasks)
-    for folder, look in folders(pool, wanted):
-        with letters_alone(folder) as there:
-            for path in closed_segments(folder) if there else ():
-                searched = look(path)
-                if searched.removed or searched.damaged:
-                    keep(path, searched.kept)
+    spans = pool.settings.spans_dir
+    (logs, of_logs), (aside, of_spans) = folders(pool, wanted)
+    with letters_alone(logs) as there:
+        if there:
+            _erase_from(logs, of_logs)
+    if spans.is_dir():
+        aside.mkdir(exist_ok=True)  # for its lock: erasing what waits may set lines aside
+        with letters_alone(aside):  # from before: a trace brought back between the two would be in neither
+            erase_spans(spans, pool.settings.segments_dir, wanted.id, tasks=wanted.tasks)
+            _erase_from(aside, of_spans)
+
+
+def _erase_from(folder: Path, look: Search) -> None:
+    for path in closed_segments(folder):
+        searched = look(path)
+        if searched.removed or searched.damaged:
+            keep(path, searched.kept)
 
 
 def folders(pool: BenchmarkPool, wanted: Tenant) -> Iterator[tuple[Path, Search]]:

@@ -79,7 +79,8 @@ def test_a_change_meant_for_another_revision_is_refused(client: TestClient) -> N
     assert client.patch("/v1/agents/gpt", json={"temperature": 1}, headers={"If-Match": first}).status_code == 200
     late = client.patch("/v1/agents/gpt", json={"temperature": 0}, headers={"If-Match": first})
     assert "is at revision 2" in refusal(late, 412)["detail"]
-    refusal(client.patch("/v1/agents/gpt", json={"temperature": 0}, headers={"If-Match": "W/x"}), 412)
+    for strange in ("W/x", f'"{"9" * 5000}"'):
+        refusal(client.patch("/v1/agents/gpt", json={"temperature": 0}, headers={"If-Match": strange}), 412)
     assert client.patch("/v1/agents/gpt", json={"temperature": 0}, headers={"If-Match": "*"}).status_code == 200
 
 
@@ -91,6 +92,7 @@ def test_a_change_meant_for_another_revision_is_refused(client: TestClient) -> N
         (ENDPOINT | {"colour": "red"}, "colour"),
         (ENDPOINT | {"name": "a\0b"}, "name"),
         (ENDPOINT | {"id": "two words"}, "id"),
+        (ENDPOINT | {"baseUrl": "https://me:s3cret@models.test/v1"}, "must not hold a name or password"),
         ({"id": "sh", "kind": "command", "command": ["sh", "-c", "id"]}, "kind"),
         ({"id": "py", "kind": "python", "function": "os:system"}, "kind"),
         (ENDPOINT | {"apiKeyEnv": "FLYWHEEL_DATABASE_URL"}, "apiKeyEnv"),
@@ -98,7 +100,9 @@ def test_a_change_meant_for_another_revision_is_refused(client: TestClient) -> N
     ],
 )
 def test_what_cannot_be_added_is_said(client: TestClient, body: dict[str, Any], told: str) -> None:
-    assert told in refusal(client.post("/v1/agents", json=body), 422)["detail"]
+    refused = refusal(client.post("/v1/agents", json=body), 422)
+    assert told in refused["detail"]
+    assert "s3cret" not in str(refused)
     assert client.get("/v1/agents").json()["agents"] == []
 
 
@@ -117,6 +121,20 @@ def test_what_cannot_be_changed_is_said_and_changes_nothing(client: TestClient, 
     client.post("/v1/agents", json=ENDPOINT)
     refusal(client.patch("/v1/agents/gpt", json=changes), 422)
     assert client.get("/v1/agents/gpt").json()["revision"] == 1
+
+
+def test_a_secret_of_another_name_is_not_sent_to_an_endpoint_that_http_names(
+    client: TestClient, placed: BenchmarkPool
+) -> None:
+    """The variable is configuration's own; to move the endpoint would be to have it sent there."""
+    AgentRegistry(placed.engine).register(
+        AgentProfile(id="own", kind="openai", base_url="http://here/v1", model="m", api_key_env="GATEWAY_TOKEN")
+    )
+    told = refusal(client.patch("/v1/agents/own", json={"baseUrl": "http://elsewhere/v1"}), 422)["detail"]
+    assert "GATEWAY_TOKEN" in told
+    assert client.patch("/v1/agents/own", json={"temperature": 1}).status_code == 200
+    both = {"baseUrl": "http://elsewhere/v1", "apiKeyEnv": "OTHER_API_KEY"}
+    assert client.patch("/v1/agents/own", json=both).json()["baseUrl"] == "http://elsewhere/v1"
 
 
 def test_an_agent_that_is_not_there_is_a_problem(client: TestClient) -> None:

@@ -39,6 +39,7 @@ def run(
     *,
     after: int = 0,
     languages: tuple[str, ...] = (),
+    specializations: tuple[str, ...] = (),
 ) -> None:
     """Outcomes a minute apart, the first so many minutes after the start."""
     rows = []
@@ -55,7 +56,7 @@ def run(
                 quality=float(success),
                 latency_ms=1.0,
                 evaluated_at=at,
-                task=RoutedTask(task_type=task_type, languages=languages),
+                task=RoutedTask(task_type=task_type, languages=languages, specializations=specializations),
             )
         )
     with engine.begin() as connection:
@@ -167,3 +168,21 @@ def test_the_last_type_that_an_agent_names_is_not_taken_from_it(engine: Engine) 
     with pytest.raises(NoSuchEventError, match="'add' is all that narrow names as task_types"):
         apply_event(engine, event.id, by="ann")
     assert AgentRegistry(engine).get("narrow").task_types == ("add",)
+
+
+def test_of_two_that_fell_at_once_the_last_one_stays_proposed_and_every_look_goes_on(engine: Engine) -> None:
+    for task_type in ("add", "subtract"):
+        run(engine, "narrow", task_type, often(9, 10, 200) + often(1, 10, 200))
+    found = look(engine, APPLYING)
+    assert [event.proposal for event in found] == ["remove", "remove"]
+    assert sorted(event.applied_at is None for event in found) == [False, True]
+    assert len(AgentRegistry(engine).get("narrow").task_types) == 1
+    assert look(engine, APPLYING) == ()
+
+
+def test_the_only_specialization_can_be_taken_away_for_none_is_not_all(engine: Engine) -> None:
+    AgentRegistry(engine).register(AgentProfile(id="lawyer", kind="reference", specializations=("law",)))
+    run(engine, "lawyer", "add", often(9, 10, 200) + often(1, 10, 200), specializations=("law",))
+    found = {event.field: event for event in look(engine, APPLYING)}
+    assert found["specializations"].applied_at is not None
+    assert AgentRegistry(engine).get("lawyer").specializations == ()

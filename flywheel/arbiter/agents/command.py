@@ -4,8 +4,8 @@ import asyncio
 import os
 import signal
 import time
-from asyncio import StreamReader, StreamWriter
-from asyncio.subprocess import PIPE, Process
+from asyncio import StreamReader, StreamWriter, SubprocessTransport
+from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -20,6 +20,7 @@ from flywheel.tasks.source import AgentTask
 LARGEST_OUTPUT = 16 * 1024 * 1024
 """Bytes of one answer; a program that writes more is ended."""
 KEPT_OF_STDERR = 4096
+PIECE = 65_536
 OWN_VARIABLES = "FLYWHEEL_"
 """Our own configuration, secrets among it, is not handed on."""
 
@@ -27,7 +28,8 @@ OWN_VARIABLES = "FLYWHEEL_"
 class CommandAgent:
     """Starts the program anew for each task, without a shell and in a process group of its own.
 
-    The whole group is killed when its time is over or nobody waits for it any more.
+    What is left of the group is killed when the program has ended, when its time is over, and when nobody waits for it
+    any more.
     """
 
     def __init__(self, command: Sequence[str], *, prompt: PromptStyle, timeout_s: float) -> None:
@@ -53,23 +55,29 @@ class CommandAgent:
     async def _run(self, given_task: bytes) -> Reply | str:
         """The reply, or in words why there is none."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
+        loop = asyncio.get_running_loop()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
+            transport, protocol = await loop.subprocess_exec(
+                lambda: SubprocessStreamProtocol(limit=PIECE, loop=loop),
+                *self._command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=environment,
+                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             raise AgentError(f"the command {self._command[0]!r} cannot be started: {error}") from error
+        process = Process(transport, protocol, loop)
         stderr = bytearray()
-        finished = False
         try:
             async with asyncio.timeout(self._timeout_s):
                 output = await _exchange(process, given_task, stderr)
-            finished = True
         except TimeoutError:
             return _with_stderr(f"no answer within {self._timeout_s:g} s", stderr)
         finally:
-            if not finished:
-                _kill(process)
+            _kill(process)  # also when it ended by itself: what it started and left behind is its group still
+            _close_pipes(transport)
             await asyncio.shield(process.wait())
         return _reply(process.returncode, output, stderr)
 
@@ -97,7 +105,7 @@ async def _write(stdin: StreamWriter, content: bytes) -> None:
 
 async def _read(process: Process, stdout: StreamReader) -> bytes | None:
     content = bytearray()
-    while piece := await stdout.read(65_536):
+    while piece := await stdout.read(PIECE):
         content += piece
         if len(content) > LARGEST_OUTPUT:
             _kill(process)
@@ -106,13 +114,21 @@ async def _read(process: Process, stdout: StreamReader) -> bytes | None:
 
 
 async def _keep_end(stream: StreamReader, kept: bytearray) -> None:
-    while piece := await stream.read(65_536):
+    while piece := await stream.read(PIECE):
         kept += piece
         del kept[:-KEPT_OF_STDERR]
 
 
+def _close_pipes(transport: SubprocessTransport) -> None:
+    """Who left the group with a pipe in hand would otherwise be waited for, as long as it likes."""
+    for number in range(3):
+        pipe = transport.get_pipe_transport(number)
+        if pipe is not None:
+            pipe.close()
+
+
 def _kill(process: Process) -> None:
-    with suppress(ProcessLookupError):  # it ended meanwhile
+    with suppress(ProcessLookupError):  # nothing of it is left
         os.killpg(process.pid, signal.SIGKILL)
 
 

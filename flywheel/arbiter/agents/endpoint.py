@@ -13,6 +13,8 @@ from flywheel.arbiter.agents.circuit_breaker import CircuitBreaker
 from flywheel.arbiter.agents.rate_limits import RateLimits
 
 Clock = Callable[[], float]
+LONGEST_RETRY_S = 3600.0
+"""Who asks for more is asked again after this: one wrong answer must not silence an endpoint for good."""
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -54,13 +56,16 @@ class Endpoints:
 
 
 def retry_after_s(response: httpx.Response) -> float | None:
-    """How long a response asks to wait (RFC 9110 section 10.2.3: seconds or a date); None where it does not."""
+    """How long a response asks to wait (RFC 9110 section 10.2.3: seconds or a date); None where it does not.
+
+    At most ``LONGEST_RETRY_S``.
+    """
     told = response.headers.get("retry-after", "").strip()
     if told.isdecimal():
-        return float(told)
+        return min(float(told), LONGEST_RETRY_S)
     try:
         moment = parsedate_to_datetime(told)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (zoned - datetime.now(UTC)).total_seconds())
+    return min(max(0.0, (zoned - datetime.now(UTC)).total_seconds()), LONGEST_RETRY_S)

@@ -24,6 +24,8 @@ ATTEMPTS = 4
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 20.0
 TOO_MANY_REQUESTS = 429
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises of content that is no JSON, is no UTF-8, or nests too deeply."""
 
 Tokens = Annotated[int, Meta(ge=0)]
 
@@ -235,7 +237,7 @@ def _tokens_of(result: httpx.Response | _Failure, estimate: int) -> int:
         return 0
     try:
         usage = msgspec.json.decode(result.content, type=_Metered).usage
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return estimate
     return estimate if usage is None else usage.prompt_tokens + usage.completion_tokens
 
@@ -246,7 +248,7 @@ def _answer(messages: tuple[Message, ...], response: httpx.Response, *, latency_
         return failed_answer(messages, f"the endpoint answered {response.status_code}", latency_ms=latency_ms)
     try:
         reply = msgspec.json.decode(response.content, type=_Reply)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         return failed_answer(messages, f"the endpoint's answer cannot be read: {error}", latency_ms=latency_ms)
     text = reply.choices[0].message.content
     usage = reply.usage or _Usage()

@@ -49,7 +49,9 @@ class PythonAgent:
             raise
         except TimeoutError as error:
             reason = f"no answer within {self._timeout_s:g} s" if timer.expired() else _told(error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a function raises is its failure
+        except _RaisedError as error:
+            reason = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever a function raises is its failure
             reason = _told(error)
         else:
             return answer_of(reply, messages, latency_ms=(time.perf_counter() - started) * 1000)
@@ -60,7 +62,7 @@ class PythonAgent:
     async def _call(self, task: GivenTask) -> Any:
         if self._overdue >= self._max_overdue:
             raise RuntimeError(f"{self._overdue} earlier calls overran {self._timeout_s:g} s and have not returned")
-        call = in_thread(lambda: function_of(self._name)(task))
+        call = in_thread(lambda: _called(self._name, task))
         try:
             found = await asyncio.wrap_future(call)
         except asyncio.CancelledError:
@@ -92,9 +94,28 @@ def function_of(name: str) -> Function:
     return function
 
 
+class _RaisedError(Exception):
+    """What a function raised that would end an event loop, or pass for its caller's own cancellation; in words."""
+
+
+def _called(name: str, task: GivenTask) -> Any:
+    try:
+        return function_of(name)(task)
+    except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
+        raise _RaisedError(_told(error)) from error
+
+
 async def _result(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
+    try:
+        return await awaitable
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise _RaisedError(_told(error)) from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise _RaisedError(_told(error)) from error
 
 
 def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

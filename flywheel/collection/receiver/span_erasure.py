@@ -46,7 +46,8 @@ def erase_spans(
 ) -> int:
     """Remove what waits of a tenant, or of tasks of it. Returns how many spans and events that were.
 
-    What a receiver still writes is left alone; it closes its segment in seconds.
+    What a receiver still writes is left alone; it closes its segment in seconds. Lines that are no spans are set aside,
+    as an assembler would: whose they are is looked for there.
 
     Raises:
         SegmentError: an assembler works on the folder for longer than ``patience_s``, or a file cannot be read.
@@ -64,7 +65,7 @@ def erase_spans(
             for key, done in state.finished.items()
             if key[0] == tenant_id and (tasks is None or done.task_id in tasks)
         ]
-        if not theirs and not finished:
+        if not theirs and not finished and not state.set_aside:
             return 0
         for key in finished:
             del state.finished[key]

@@ -32,6 +32,21 @@ def exiting(task: GivenTask) -> str:
     sys.exit("bye")
 
 
+async def exiting_coroutine(task: GivenTask) -> str:
+    sys.exit("bye")
+
+
+def interrupting(task: GivenTask) -> str:
+    raise KeyboardInterrupt
+
+
+async def cancelling_coroutine(task: GivenTask) -> str:
+    own = asyncio.ensure_future(asyncio.sleep(60))
+    own.cancel()
+    await own
+    return "never"
+
+
 def number(task: GivenTask) -> int:
     return 3
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -111,6 +112,26 @@ def test_when_its_time_is_over_the_whole_family_is_killed(tmp_path: Path, parent
     [answer] = agent(sys.executable, "-c", FAMILY, str(file), parent, timeout_s=3).answer([benchmark_task()])
     assert answer.failure_reason == f"{sys.executable}: no answer within 3 s; its stderr ends: working on it"
     assert gone(*map(int, file.read_text().split()))
+
+
+def test_what_a_program_leaves_behind_when_it_has_answered_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    script = 'sleep 600 >/dev/null 2>&1 & echo $! > "$0"; echo \'{"text": "done"}\''
+    [answer] = agent("/bin/sh", "-c", script, str(file)).answer([benchmark_task()])
+    assert (answer.text, answer.failure_reason) == ("done", None)
+    assert gone(int(file.read_text()))
+
+
+def test_nobody_waits_for_what_left_the_group_with_the_output_in_hand(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    script = 'setsid sleep 20 & echo $! > "$0"; sleep 600'
+    started = time.monotonic()
+    try:
+        [answer] = agent("/bin/sh", "-c", script, str(file), timeout_s=1).answer([benchmark_task()])
+        assert answer.failure_reason == "/bin/sh: no answer within 1 s"
+        assert time.monotonic() - started < 15
+    finally:
+        os.kill(int(file.read_text()), signal.SIGKILL)
 
 
 def test_a_caller_who_gives_up_ends_the_whole_family(tmp_path: Path) -> None:

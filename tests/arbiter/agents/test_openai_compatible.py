@@ -10,10 +10,11 @@ from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx
 import pytest
 
 from flywheel.arbiter.agents.circuit_breaker import FAILURES
-from flywheel.arbiter.agents.endpoint import Endpoints
+from flywheel.arbiter.agents.endpoint import LONGEST_RETRY_S, Endpoints, retry_after_s
 from flywheel.arbiter.agents.openai_compatible import ATTEMPTS, OpenAICompatibleAgent
 from flywheel.arbiter.agents.running import RunningAgent
 from flywheel.arbiter.agents.slots import Slots
@@ -287,6 +288,27 @@ def test_who_is_refused_or_made_to_wait_is_no_failing_endpoint(endpoint: Endpoin
     tasks = [benchmark_task(str(number)) for number in range(2 * FAILURES)]
     answers = agent(endpoint.url).answer(tasks)
     assert {answer.failure_reason for answer in answers} == {"the endpoint answered 401"}
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"choices": [{"message": {"content": "\xff"}}]}', b'{"choices": [], "x": ' + b"[" * 100_000]
+)
+def test_an_answer_that_is_no_text_or_nests_too_deeply_is_that_tasks_failure(
+    endpoint: Endpoint, content: bytes
+) -> None:
+    endpoint.replies = [lambda body: (200, {}, content)]
+    [answer] = agent(endpoint.url).answer([benchmark_task()])
+    assert (answer.failure_reason or "").startswith("the endpoint's answer cannot be read: ")
+
+
+@pytest.mark.parametrize("told", ["Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "soon", "-5", "1.5"])
+def test_a_retry_after_that_says_nothing_is_no_answer_to_how_long(told: str) -> None:
+    assert retry_after_s(httpx.Response(429, headers={"Retry-After": told})) is None
+
+
+@pytest.mark.parametrize("told", ["9" * 400, "4000", "Fri, 01 Jan 9999 00:00:00 GMT"])
+def test_no_answer_silences_an_endpoint_for_longer_than_an_hour(told: str) -> None:
+    assert retry_after_s(httpx.Response(429, headers={"Retry-After": told})) == LONGEST_RETRY_S == 3600
 
 
 def test_an_answer_without_text_still_cost_its_tokens(endpoint: Endpoint) -> None:

@@ -45,6 +45,9 @@ def test_a_coroutine_tells_its_own_tokens() -> None:
     [
         ("raising", f"{HERE}:raising: KeyError: 'no such city'"),
         ("exiting", f"{HERE}:exiting: SystemExit: bye"),
+        ("exiting_coroutine", f"{HERE}:exiting_coroutine: SystemExit: bye"),
+        ("interrupting", f"{HERE}:interrupting: KeyboardInterrupt"),
+        ("cancelling_coroutine", f"{HERE}:cancelling_coroutine: CancelledError"),
         ("number", f"{HERE}:number: ValueError: it returned int, which is no text, mapping or Reply"),
         ("timing_out_by_itself", f"{HERE}:timing_out_by_itself: TimeoutError: its own database"),
         ("mapping", "the tool is down"),
@@ -53,6 +56,7 @@ def test_a_coroutine_tells_its_own_tokens() -> None:
 def test_what_a_function_raises_or_tells_is_the_reason(function: str, reason: str) -> None:
     answer = answered(function)
     assert (answer.failure_reason, answer.text) == (reason, "")
+    assert answered("slow_coroutine").text == "fake:add", "whoever comes after it is answered"
 
 
 @pytest.mark.parametrize("function", ["nothing", "HERE.upper.lower.x", "__doc__"])

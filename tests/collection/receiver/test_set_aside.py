@@ -15,6 +15,7 @@ from flywheel.collection.limits import ReceiverSettings
 from flywheel.collection.receiver import assembling, span_store
 from flywheel.collection.receiver.assembling import Assembler, Round
 from flywheel.collection.receiver.counters import Counters
+from flywheel.collection.receiver.span_erasure import erase_spans
 from flywheel.collection.segments import write_closed_segment
 from flywheel.errors import ServiceError
 from tests.collection.importers.test_otlp import TRACE, agent, chat
@@ -74,6 +75,15 @@ def test_a_line_that_is_no_span_is_set_aside_wherever_it_is_met(folders: Folders
     assert (done.records, done.set_aside) == (1, ("unreadable",) * 3)
     assert len(list_dead_letters(folders.spans / FOLDER)) == 3
     assert folders.round(at=CAME + 12) == Round()
+
+
+def test_an_erasure_sets_aside_what_is_no_span_so_that_it_is_found_there(folders: Folders) -> None:
+    """Also where no assembler runs that would set it aside later, when the dead letters were looked through."""
+    write_closed_segment(folders.spans / "later.segment", [b'{"otlp": "profile", "tenantId": "globex"}'])
+    assert erase_spans(folders.spans, folders.segments, "globex") == 0
+    (letter,) = list_dead_letters(folders.spans / FOLDER)
+    assert (letter.reason, letter.logs) == ("unreadable", 1)
+    assert not (folders.spans / "later.segment").exists()
 
 
 def test_a_file_that_is_no_segment_stays_where_it_is_and_stops_no_other(folders: Folders) -> None:

@@ -1,16 +1,21 @@
 """What waits or was kept aside is as raw as on the day it was logged: erasure and retention reach it."""
 
 import os
+import shutil
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flywheel.collection.dead_letters import FOLDER, list_dead_letters, write_dead_letter
+from flywheel.collection.dead_letters import FOLDER, LOCK, list_dead_letters, write_dead_letter
+from flywheel.collection.folder_lock import exclusively
 from flywheel.collection.importers.otlp_spans import Item, LooseEvent, Span, SpanEvent, encode_item
+from flywheel.collection.receiver.span_erasure import erase_spans
 from flywheel.collection.receiver.span_store import load
 from flywheel.collection.segments import Frame, closed_segments, read_segment, write_closed_segment
 from flywheel.collection.writer import SegmentWriter
+from flywheel.pool import tenant_letters
 from flywheel.pool.erasure import erase_tenant, find_tenant
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.retention import Expired, enforce_retention, find_expired
@@ -78,6 +83,30 @@ def test_nothing_of_the_tenant_waits_or_is_kept_aside_afterwards(kept: Benchmark
     (letter,) = list_dead_letters(kept.settings.dead_letters_dir)  # the one of which nothing was left is gone
     assert letter.reason == "EIO"
     assert set(find_tenant(kept, ERASED, now=LATER).removed.values()) == {0}
+
+
+def test_no_trace_is_brought_back_between_what_waits_and_what_was_set_aside(
+    kept: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free: list[bool] = []
+
+    def looking(*arguments: Any, **options: Any) -> int:
+        with exclusively(kept.settings.spans_dir / FOLDER / LOCK) as held:
+            free.append(held)
+        return erase_spans(*arguments, **options)
+
+    monkeypatch.setattr(tenant_letters, "erase_spans", looking)
+    erase_tenant(kept, ERASED, now=LATER)
+    assert free == [False]
+
+
+def test_a_line_that_waits_and_is_no_span_goes_too(kept: BenchmarkPool) -> None:
+    unreadable = b'{"otlp": "metric", "tenantId": "' + ERASED.encode() + b'"}'
+    write_closed_segment(kept.settings.spans_dir / "3.segment", [unreadable])
+    shutil.rmtree(kept.settings.spans_dir / FOLDER)
+    erase_tenant(kept, ERASED, now=LATER)
+    waiting, _, aside = map(payloads, folders(kept))
+    assert not [line for line in (*waiting, *aside) if ERASED.encode() in line]
 
 
 def test_of_single_tasks_no_other_line_goes(kept: BenchmarkPool) -> None:
