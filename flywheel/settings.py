@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 from typing_extensions import override
 
+from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.collection.limits import ReceiverSettings
 from flywheel.errors import ConfigurationError
 from flywheel.pool.settings import (
@@ -238,6 +239,7 @@ class Settings(BaseSettings):
     health: HealthSettings = HealthSettings()
     routing_statistics: RoutingStatisticsSettings = RoutingStatisticsSettings()
     routing: RoutingSettings = RoutingSettings()
+    execution: ExecutionSettings = ExecutionSettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()
 

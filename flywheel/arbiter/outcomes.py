@@ -20,6 +20,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """
 
     task_id: str
+    tenant_id: str
     label: str
     source_id: str
     task_type: str
@@ -49,13 +50,18 @@ def outcome_of(
     *,
     label: str,
     usd_per_million_tokens: float | None = None,
+    task: RoutedTask | None = None,
 ) -> Outcome:
-    """The outcome that a task's three logs tell of; its cost is not known where the agent's price is not given."""
+    """The outcome that a task's three logs tell of; its cost is not known where the agent's price is not given.
+
+    ``task`` is what routing knew of it, where that is more than the logs tell.
+    """
     assert execution.latency_ms is not None, "an arbiter measures; imported logs are no outcomes of its own"
     assert execution.tokens_used is not None, "the same"
     price = usd_per_million_tokens
     return Outcome(
         task_id=decision.task_id,
+        tenant_id=decision.tenant_id,
         label=label,
         source_id=decision.source or decision.task_id,
         task_type=decision.task_type,
@@ -65,7 +71,7 @@ def outcome_of(
         latency_ms=execution.latency_ms,
         evaluated_at=evaluation.timestamp,
         cost_usd=None if price is None else price * execution.tokens_used / 1e6,
-        task=routed_task(decision),
+        task=task or routed_task(decision),
     )
 
 
@@ -73,8 +79,13 @@ def record_new(connection: Connection, outcomes: Sequence[Outcome]) -> list[Outc
     """Store the outcomes whose tasks have none yet, and return just those."""
     if not outcomes:
         return []
-    in_order = sorted(outcomes, key=lambda outcome: outcome.task_id)
+    in_order = sorted(outcomes, key=_key)
     rows = [{k: v for k, v in msgspec.structs.asdict(outcome).items() if k != "task"} for outcome in in_order]
-    statement = insert(task_outcomes).values(rows).on_conflict_do_nothing().returning(task_outcomes.c.task_id)
-    new = set(connection.execute(statement).scalars())
-    return [outcome for outcome in outcomes if outcome.task_id in new]
+    statement = insert(task_outcomes).values(rows).on_conflict_do_nothing()
+    key = task_outcomes.c.tenant_id, task_outcomes.c.task_id
+    new = {(row.tenant_id, row.task_id) for row in connection.execute(statement.returning(*key))}
+    return [outcome for outcome in outcomes if _key(outcome) in new]
+
+
+def _key(outcome: Outcome) -> tuple[str, str]:
+    return outcome.tenant_id, outcome.task_id

@@ -32,22 +32,27 @@ class ExpectedCall(Struct, frozen=True, kw_only=True):
     arguments: dict[str, tuple[Any, ...]]
 
 
-class BenchmarkTask(Struct, frozen=True, kw_only=True):
-    """One task with its verifiable answer. ``id`` is ``source:name``, for example ``bfcl:simple_python_0``."""
+class AgentTask(Struct, frozen=True, kw_only=True):
+    """What an agent is handed: the conversation up to what is asked of it, and the tools it may call."""
 
     id: str
     task_type: str
-    category: str
     complexity: Complexity
     question: tuple[Message, ...]
-    tools: tuple[Tool, ...]
-    expected: tuple[ExpectedCall, ...]
-    split: Split
+    tools: tuple[Tool, ...] = ()
 
     @property
     def text(self) -> str:
         """The last thing the user says, as the routing decision's description."""
         return next((m.content or "" for m in reversed(self.question) if m.role == "user"), "")
+
+
+class BenchmarkTask(AgentTask, frozen=True, kw_only=True):
+    """One task with its verifiable answer. ``id`` is ``source:name``, for example ``bfcl:simple_python_0``."""
+
+    category: str
+    expected: tuple[ExpectedCall, ...]
+    split: Split
 
 
 class TaskSource(Protocol):

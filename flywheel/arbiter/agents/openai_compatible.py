@@ -15,7 +15,7 @@ from flywheel.arbiter.agents.strategy import Answer, Progress, failed_answer, ig
 from flywheel.errors import AgentError
 from flywheel.records import Message
 from flywheel.tasks.prompt import PromptStyle, prompt_messages
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import AgentTask
 
 ATTEMPTS = 4
 FIRST_PAUSE_S = 0.5
@@ -87,7 +87,7 @@ class OpenAICompatibleAgent:
         self._sleep = sleep
         self._jitter = jitter
 
-    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
+    def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
         """Ask for every task; retries 429, 5xx and lost connections with growing, jittered pauses.
 
         Raises:
@@ -106,7 +106,7 @@ class OpenAICompatibleAgent:
                 on_progress(len(answers), len(tasks))
         return answers
 
-    def _ask(self, client: httpx.Client, task: BenchmarkTask) -> Answer:
+    def _ask(self, client: httpx.Client, task: AgentTask) -> Answer:
         messages = prompt_messages(task, self._prompt)
         body = {**self._options, "messages": [{"role": m.role, "content": m.content or ""} for m in messages]}
         started = time.perf_counter()

@@ -5,11 +5,12 @@ import json
 import time
 from collections.abc import Sequence
 
-from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress
+from flywheel.arbiter.agents.strategy import Answer, Progress, failed_answer, ignore_progress
 from flywheel.tasks.prompt import prompt_messages, reference_answer
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import AgentTask, BenchmarkTask
 
 WRONG_FUNCTION = "noop"
+NOT_PUBLISHED = "no benchmark publishes an answer to this task"
 CHARACTERS_PER_TOKEN = 4
 
 
@@ -26,11 +27,15 @@ class ReferenceAgent:
         """``error_rate`` is the share of tasks, chosen by their id, answered with the function ``noop``."""
         self._error_rate = error_rate
 
-    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
-        """Look the answers up."""
+    def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
+        """Look the answers up; a task that is of no benchmark has none."""
         answers = []
         for task in tasks:
             started = time.perf_counter()
+            if not isinstance(task, BenchmarkTask):
+                latency_ms = (time.perf_counter() - started) * 1000
+                answers.append(failed_answer(prompt_messages(task), NOT_PUBLISHED, latency_ms=latency_ms))
+                continue
             text = reference_answer(task)
             if self._errs(task.id):
                 text = with_wrong_functions(text)

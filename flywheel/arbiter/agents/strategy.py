@@ -1,12 +1,12 @@
 """The shape of an agent: it is handed tasks and gives an answer to each."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from flywheel.records import Message
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import AgentTask
 
 Progress = Callable[[int, int], None]
 """Called with tasks answered so far and tasks in all."""
@@ -63,10 +63,23 @@ def failed_answer(messages: tuple[Message, ...], reason: str, *, latency_ms: flo
 class Agent(Protocol):
     """Anything that answers tasks. One file of this folder per kind."""
 
-    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
+    def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
         """One answer per task, in their order. A task that could not be answered has a ``failure_reason``.
 
         Raises:
             AgentError: the agent cannot answer anything, for example because its model cannot be loaded.
+        """
+        ...
+
+
+@runtime_checkable
+class StreamingAgent(Protocol):
+    """An agent that can hand out its answer while it is being written."""
+
+    def stream(self, task: AgentTask, *, on_text: Callable[[str], None]) -> Answer:
+        """The answer to one task, whose text is the pieces that ``on_text`` was called with, in their order.
+
+        Raises:
+            AgentError: the agent cannot answer anything.
         """
         ...

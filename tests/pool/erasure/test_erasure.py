@@ -122,7 +122,8 @@ def test_the_report_counts_what_was_removed_and_names_the_batches(filled: Benchm
     assert report.removed == {
         "segments": 6 * 3 * 2 + len(lines_of_erased()),
         "tasks": 29,
-        "task_outcomes": 1,
+        "task_outcomes": 2,
+        "task_runs": 1,
         "quarantine": 8,
         VALIDATED: 12,
         ANONYMIZED: 12,
