@@ -128,8 +128,11 @@ class TaskRun:
             CallTimeoutError: the evaluator took longer than the task has time.
             TaskCancelledError: the task was cancelled meanwhile.
         """
+        subject = self._subject(answer, agent_id=agent_id, price=price)
+        if answer.failure_reason is not None:
+            return failed_verdict(subject), None  # needs no time, and there may be none
         return call(
-            partial(judged, self.parts.evaluator, self._subject(answer, agent_id=agent_id, price=price)),
+            partial(judged, self.parts.evaluator, subject),
             seconds=self._left_s(),
             token=self._token,
             name=f"flywheel-evaluate-{agent_id}",
