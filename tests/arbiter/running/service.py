@@ -3,11 +3,12 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from sqlalchemy import Engine
 
@@ -28,17 +29,11 @@ Reply = str | Exception | float
 """A text, an error to raise, or seconds to sleep for before an answer of quality 1."""
 
 
-def task(number: int | str = 1, **fields: Any) -> Task:
-    return (
-        Task.asking(f"How high is mountain {number}?", id=f"t{number}", type="research")
-        if not fields
-        else replaced(number, **fields)
-    )
+def task(number: int | str = 1) -> Task:
+    return Task.asking(f"How high is mountain {number}?", id=f"t{number}", type="research")
 
 
 def replaced(number: int | str, **fields: Any) -> Task:
-    import msgspec
-
     return msgspec.structs.replace(task(number), **fields)
 
 
@@ -112,7 +107,7 @@ class ScoreReader:
 def service(
     engine: Engine,
     folder: Path,
-    agents: dict[str, Agent],
+    agents: Mapping[str, Agent],
     *,
     evaluator: Evaluator | None = None,
     tenant_id: str = "acme",

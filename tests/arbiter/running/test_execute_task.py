@@ -116,7 +116,7 @@ def test_another_agent_takes_over_from_one_that_cannot_answer(
     engine: Engine, tmp_path: Path, agent: ScriptedAgent, reason: str
 ) -> None:
     agents = {"bad": agent, "good": ScriptedAgent()}
-    with service(engine, tmp_path, agents) as arbiter:  # type: ignore[arg-type]
+    with service(engine, tmp_path, agents) as arbiter:
         results = [arbiter.execute_task(task(number)) for number in range(20)]
     fallen = [result for result in results if len(result.attempts) == 2]
     assert fallen
@@ -143,7 +143,7 @@ def test_another_agent_takes_over_from_one_that_cannot_answer(
 
 def test_a_wrong_answer_is_no_reason_to_fall_back(engine: Engine, tmp_path: Path) -> None:
     agents = {"bad": ScriptedAgent("0.1 wrong"), "worse": ScriptedAgent("0.1 wrong")}
-    with service(engine, tmp_path, agents) as arbiter:  # type: ignore[arg-type]
+    with service(engine, tmp_path, agents) as arbiter:
         assert len(arbiter.execute_task(task()).attempts) == 1
 
 
@@ -179,7 +179,7 @@ def test_without_an_agent_the_task_fails_with_that_reason(engine: Engine, tmp_pa
 def test_a_slow_agent_is_given_up_and_stays_counted_as_busy(engine: Engine, tmp_path: Path) -> None:
     agents = {"slow": ScriptedAgent(1.5), "fast": ScriptedAgent()}
     timeouts = {"slow": {"timeout_s": 0.1}, "fast": {}}
-    with service(engine, tmp_path, agents, profiles=lambda name: timeouts[name]) as arbiter:  # type: ignore[arg-type]
+    with service(engine, tmp_path, agents, profiles=lambda name: timeouts[name]) as arbiter:
         started = time.monotonic()
         results = [arbiter.execute_task(task(number)) for number in range(6)]
         assert time.monotonic() - started < 1.4
@@ -331,8 +331,8 @@ def test_two_arbiters_on_one_database_learn_as_one(engine: Engine, tmp_path: Pat
 
     one, two = agents(), agents()
     with (
-        service(engine, tmp_path / "1", one, evaluator=ScoreReader(feedback=None), seed=1) as first,  # type: ignore[arg-type]
-        service(engine, tmp_path / "2", two, evaluator=ScoreReader(feedback=None), seed=2) as second,  # type: ignore[arg-type]
+        service(engine, tmp_path / "1", one, evaluator=ScoreReader(feedback=None), seed=1) as first,
+        service(engine, tmp_path / "2", two, evaluator=ScoreReader(feedback=None), seed=2) as second,
     ):
         for number in range(60):
             first.execute_task(task(f"a{number}"))
