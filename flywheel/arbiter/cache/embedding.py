@@ -22,8 +22,8 @@ _MIX = np.uint64(0xBF58476D1CE4E5B9)
 def hashed_ngrams(text: str) -> Vector:
     """Runs of 3 to 5 bytes, hashed into 512 signed counts (Weinberger et al. 2009), each by its square root.
 
-    Case, spaces and the punctuation of sentences make no difference; a text of nothing else is 0, and near to none. It
-    knows nothing of meaning: that two words mean the same it cannot tell, and texts with few different letters are near.
+    Case, spaces and the punctuation of sentences make no difference; a text of nothing else is 0, and near to none. Of
+    meaning it knows nothing: not that two words mean the same, nor that one word of many turns a question round.
     """
     words = f" {_SPACE.sub(' ', text.lower()).strip()} ".encode()
     if len(words) > LONGEST_TEXT:
