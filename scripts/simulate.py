@@ -202,7 +202,7 @@ def run_again(instance: dg.DagsterInstance, pool: BenchmarkPool, day: date) -> N
         raise WrongAccountError(f"{day} was run again and is not the same: {before}, then {first}, then {second}")
 
 
-def simulate(*, days: int, tasks: int, seed: int, hot_days: int, warm_days: int) -> None:
+def simulate(*, days: int, tasks: int, seed: int, hot_days: int, warm_days: int, again: int) -> None:
     """Let the days go by."""
     started = time.monotonic()
     runs = 0
@@ -215,12 +215,12 @@ def simulate(*, days: int, tasks: int, seed: int, hot_days: int, warm_days: int)
                 world.live(now)
                 world.arrive(now)
                 runs += run_what_is_due(instance)
-                if number % 10 == 9:
-                    run_again(instance, pool, (now - timedelta(days=world.dice.randrange(1, 10))).date())
+                if (number + 1) % again == 0:
+                    run_again(instance, pool, (now - timedelta(days=world.dice.randrange(1, again))).date())
                     runs += 2
                 check_account(pool, written=world.written, now=now)
                 counts = pool_counts(pool)
-            if number % 10 == 9 or number == days - 1:
+            if (number + 1) % again == 0 or number == days - 1:
                 sys.stdout.write(f"{now:%Y-%m-%d}  {runs:>4} runs  {json.dumps(counts)}\n")
     sys.stdout.write(f"{days} days balanced every day, in {time.monotonic() - started:.0f} s\n")
 
@@ -233,6 +233,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hot-days", type=int, default=7)
     parser.add_argument("--warm-days", type=int, default=30, help="production's 90 would not be reached")
+    parser.add_argument("--again", type=int, default=10, help="one of the last so many days is run again as often")
     try:
         simulate(**vars(parser.parse_args()))
     except WrongAccountError as error:

@@ -11,7 +11,16 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.mark.timeout(600)
 def test_some_days_balance_with_late_logs_retention_and_a_backfill() -> None:
-    command = [sys.executable, "-m", "scripts.simulate", "--days=10", "--tasks=8", "--hot-days=2", "--warm-days=5"]
+    command = [
+        sys.executable,
+        "-m",
+        "scripts.simulate",
+        "--days=6",
+        "--tasks=8",
+        "--hot-days=1",
+        "--warm-days=3",
+        "--again=6",
+    ]
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
-    assert "10 days balanced every day" in finished.stdout
+    assert "6 days balanced every day" in finished.stdout

@@ -6,6 +6,7 @@ from datetime import datetime
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 from starlette.concurrency import run_in_threadpool
 
 from flywheel.api import logs, metrics, otlp, points, pool, probes
@@ -46,7 +47,8 @@ def create_app(
             finally:
                 await run_in_threadpool(cache.stop)
 
-    app = FastAPI(
+    # Its pages take their scripts from this service: a closed network shows them too.
+    app = FastAPIOffline(
         title="Arbiter flywheel",
         summary="The benchmark data pool over HTTP: records and traces in, statistics and points out.",
         description=(

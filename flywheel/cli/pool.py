@@ -71,7 +71,7 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
     columns = ("lines", "points", "quarantined", "duplicates", "waiting", "hot", "warm", "cold", "completeness")
     print_table(("day", *columns), [(d.day, *(getattr(d, name) for name in columns)) for d in days])
     click.echo()
-    click.echo("\n".join(f"training lacks {sentence}" for sentence in lacking) or "ready for a training batch")
+    click.echo("\n  ".join(("not ready for a training batch:", *lacking)) if lacking else "ready for a training batch")
 
 
 @pool.command()

@@ -73,6 +73,9 @@ def waiting(
     if as_json:
         print_json(found)
         return
+    if not found:
+        click.echo("no task that was asked for waits" if tenants or before else "no task waits")
+        return
     print_table(
         ("task", "tenant", "day", "came", "missing", "since (UTC)", "expires (UTC)"),
         [(t.task_id, t.tenant_id, t.day, t.present, t.missing, minute(t.since), minute(t.expires_at)) for t in found],

@@ -32,7 +32,7 @@ def test_the_status_accounts_for_every_line_and_says_what_training_lacks(flywhee
     assert found["missingForTraining"]
     output = flywheel("pool", "status").output
     assert malformed in output
-    assert f"training lacks {found['missingForTraining'][0]}" in output
+    assert "\n  ".join(("not ready for a training batch:", *found["missingForTraining"])) in output
 
 
 def test_an_empty_pool_has_no_batches_and_an_agent_without_tasks_no_rates(flywheel: Invoke) -> None:

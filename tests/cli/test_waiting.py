@@ -81,3 +81,8 @@ def test_the_status_says_up_to_when_logs_were_taken_in_and_how_far_each_day_is(
 
 def test_the_status_of_an_empty_pool_says_that_nobody_looked(flywheel: Invoke) -> None:
     assert "watermark: none, nobody has looked for segments yet" in flywheel("pool", "status").output
+
+
+def test_where_nothing_waits_it_says_so(flywheel: Invoke) -> None:
+    assert flywheel("pool", "waiting").output == "no task waits\n"
+    assert flywheel("pool", "waiting", "--tenant", "nobody").output == "no task that was asked for waits\n"
