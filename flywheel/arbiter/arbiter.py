@@ -30,6 +30,7 @@ from flywheel.arbiter.routing.strategy import IDLE, Load
 from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.claims import Claims
 from flywheel.arbiter.running.executor import Executor
+from flywheel.arbiter.running.late import record_evaluation
 from flywheel.arbiter.running.loads import LocalSlots, Slots
 from flywheel.arbiter.running.recording import Attempt, judged, outcome, record, rejection
 from flywheel.arbiter.running.streaming import OnText
@@ -39,7 +40,7 @@ from flywheel.arbiter.settling import settle
 from flywheel.arbiter.task import Failure, Task, TaskResult
 from flywheel.collection.collector import Collector
 from flywheel.errors import AgentError, HeldOutTaskError
-from flywheel.records import RoutingDecision
+from flywheel.records import Evaluation, RoutingDecision
 from flywheel.settings import RoutingSettings
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import BenchmarkTask, Split
@@ -152,6 +153,26 @@ class Arbiter:
         """
         _refuse_held_out(task.benchmark)
         return await self._executor.aexecute(task, token=token or CancelToken(), on_text=on_text)
+
+    def record_evaluation(self, task_id: str, evaluation: Evaluation) -> TaskResult:
+        """Take an evaluation of an answer that had none: it is logged, learned from, and in the result from then on.
+
+        Raises:
+            NotJudgeableError: there is no such result any more, or no answer in it.
+            DatabaseError: PostgreSQL cannot be used.
+        """
+        parts = self._parts
+        return record_evaluation(
+            self._engine,
+            self._claims,
+            parts.collector,
+            evaluation,
+            tenant_id=parts.tenant_id,
+            task_id=task_id,
+            label=parts.label,
+            routing=self._routing,
+            clock=parts.clock,
+        )
 
     def route(self, task: Task) -> RoutingDecision:
         """Whom the task would be given at this moment. Nothing is run or logged.

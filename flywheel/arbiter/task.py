@@ -8,7 +8,7 @@ from msgspec import Struct
 from flywheel.arbiter.agents.reference import estimated_tokens
 from flywheel.arbiter.budgets import BudgetReport
 from flywheel.arbiter.routing.task import RoutedTask, assess_complexity
-from flywheel.records import Complexity, Evaluation, Iteration, Message, RoutingDecision
+from flywheel.records import Complexity, Evaluation, Execution, Iteration, Message, RoutingDecision
 from flywheel.tasks.source import AgentTask, BenchmarkTask, Tool
 
 LONGEST_ID = 480
@@ -217,6 +217,7 @@ class TaskResult(Struct, frozen=True, kw_only=True):
         attempts: in their order; the last one is logged under the task's own id.
         evaluation: of the answer; None where there is none.
         not_evaluated: why there is no evaluation, in words.
+        unjudged: the execution as logged of an answer that may be evaluated later.
         spent: what all attempts report, together.
         budget: the thinking budget and what was spent of it.
         latency_ms: from the call to the result.
@@ -238,6 +239,7 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     attempts: tuple[AttemptReport, ...] = ()
     evaluation: Evaluation | None = None
     not_evaluated: str | None = None
+    unjudged: Execution | None = None
     spent: Spent = NOTHING_SPENT
     failure: Failure | None = None
     cached_from: str | None = None

@@ -382,6 +382,7 @@ class TaskRun:
             attempts=tuple(self._reports),
             evaluation=recorded.evaluation,
             not_evaluated=best.unjudged,
+            unjudged=recorded.execution if failure is None and recorded.evaluation is None else None,
             spent=self._spent,
             failure=failure,
             cached_from=None if attempt.cached_from is UNSET else attempt.cached_from,

@@ -13,7 +13,8 @@ ASKED = "Which papers of the last year cite the article on contextual bandits, a
 @given(st.text())
 def test_a_vector_has_length_one_unless_nothing_is_said(text: str) -> None:
     vector = hashed_ngrams(text)
-    assert (vector.shape, vector.dtype) == ((DIMENSIONS,), np.float32)
+    assert vector.shape == (DIMENSIONS,)
+    assert vector.dtype == np.float32
     length = float(np.linalg.norm(vector))
     assert length == 0 or length == pytest.approx(1, abs=1e-5)
     if any(character.isalnum() for character in text):

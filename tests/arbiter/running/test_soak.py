@@ -106,7 +106,7 @@ def test_no_task_is_unaccounted_and_memory_is_flat(engine: Engine, tmp_path: Pat
     ) as arbiter, ThreadPoolExecutor(THREADS) as threads:  # fmt: skip
         warm_bytes = 0
         for number, found in enumerate(threads.map(lambda n: run_one(arbiter, n), range(TASKS))):
-            results[found[0].task_id] = [msgspec.structs.replace(result, decision=None) for result in found]  # type: ignore[arg-type]
+            results[found[0].task_id] = [msgspec.structs.replace(result, decision=None) for result in found]
             statuses[found[0].status] += 1
             if number == int(TASKS * WARM):
                 warm_bytes = memory()
