@@ -104,7 +104,9 @@ def in_thread(work: Callable[[], T], *, name: str) -> "Future[T]":
             future.set_result(work())
         except BaseException as error:
             LOGGER.debug("%s ended with an error", name, exc_info=True)
-            future.set_exception(error)
+            # What would end a process must not end that of whoever waits.
+            ordinary = isinstance(error, Exception)
+            future.set_exception(error if ordinary else RuntimeError(f"{type(error).__name__}: {error}"))
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return future

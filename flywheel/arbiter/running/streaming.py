@@ -1,9 +1,12 @@
 """Text on its way: pieces of answers while they are being written."""
 
+import logging
 import threading
 from collections.abc import Callable
 
 from msgspec import Struct
+
+LOGGER = logging.getLogger(__name__)
 
 
 class TextDelta(Struct, frozen=True, kw_only=True):
@@ -28,10 +31,15 @@ class Stream:
         self._open = True
 
     def send(self, text: str) -> None:
-        """Pass a piece on."""
+        """Pass a piece on. Where the caller cannot take it the answer goes on without: it is no fault of the agent."""
         with self._lock:
-            if self._open and text:
+            if not self._open or not text:
+                return
+            try:
                 self._on_text(TextDelta(attempt=self._attempt, iteration=self._iteration, text=text))
+            except Exception:
+                LOGGER.warning("what takes the text of answers failed; it gets no more of this one", exc_info=True)
+                self._open = False
 
     def close(self) -> None:
         """Let nothing through any more."""

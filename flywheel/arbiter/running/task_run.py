@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct
 from flywheel.arbiter.agents.strategy import Agent, Answer, StreamingAgent, failed_answer
 from flywheel.arbiter.budgets import CoolDown, ThinkingBudget, reason_to_escalate
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
-from flywheel.arbiter.logs import Step, no_choice, routing_decision
+from flywheel.arbiter.logs import Step, best_of, no_choice, routing_decision
 from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.registry import AgentProfile
 from flywheel.arbiter.routing.live import LiveRouter
@@ -25,7 +25,7 @@ from flywheel.arbiter.running.streaming import OnText, Stream
 from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.arbiter.task import ATTEMPT_MARK, AttemptReport, Failure, FailureKind, Spent, Task, TaskResult, TaskStatus
 from flywheel.collection.collector import Collector
-from flywheel.errors import AgentError, ConfigurationError, NoAgentError
+from flywheel.errors import AgentError, ConfigurationError, DatabaseError, NoAgentError
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import AgentTask
 
@@ -153,6 +153,10 @@ class TaskRun:
             )
         except (NoAgentError, ConfigurationError) as error:
             return Failure(kind="no-agent", reason=str(error))
+        except DatabaseError as error:
+            if not tried:
+                raise
+            return Failure(kind="no-agent", reason=str(error))  # the attempt before is logged and is the result
         decision = routing_decision(
             self.task,
             choice,
@@ -234,7 +238,7 @@ class TaskRun:
         """Why the attempt as a whole is no success; None where it is one."""
         if failure is not None and failure.kind == "cancelled":
             return failure
-        best = max(steps, key=lambda step: step.rank)
+        best = best_of(steps)
         rejected = rejection(best.verdict)
         if best.answer.failure_reason is None and rejected is None:
             return None

@@ -25,7 +25,7 @@ from flywheel.records import Evaluation, Execution, QualityGate, RoutingDecision
 from flywheel.tasks.source import AgentTask
 
 ACCEPTED = 0.5
-Reply = str | Exception | float
+Reply = str | BaseException | float
 """A text, an error to raise, or seconds to sleep for before an answer of quality 1."""
 
 
@@ -51,7 +51,7 @@ class ScriptedAgent:
             reply = self.replies[min(len(self.asked), len(self.replies) - 1)]
             self.asked += tasks
         started = time.perf_counter()
-        if isinstance(reply, Exception):
+        if isinstance(reply, BaseException):
             raise reply
         if isinstance(reply, float):
             time.sleep(reply)

@@ -110,6 +110,7 @@ def test_an_answer_that_nobody_judges_has_no_score_and_says_so(engine: Engine, t
     [
         (broken(), "its model is gone"),
         (ScriptedAgent(KeyError("x")), "the agent crashed: KeyError: 'x'"),
+        (ScriptedAgent(SystemExit(3)), "the agent crashed: RuntimeError: SystemExit: 3"),
         (ScriptedAgent("1.0 never so few", tokens=-1), "the agent reports (10, -1, 0) tokens"),
     ],
 )

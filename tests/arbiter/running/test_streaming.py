@@ -67,6 +67,17 @@ def test_nothing_arrives_from_an_agent_that_was_given_up(engine: Engine, tmp_pat
     assert 0 < len(pieces) == arrived < 8
 
 
+def test_a_caller_that_cannot_take_pieces_costs_no_agent_its_answer(engine: Engine, tmp_path: Path) -> None:
+    def broken_pipe(delta: TextDelta) -> None:
+        pieces.append(delta)
+        raise BrokenPipeError
+
+    pieces: list[TextDelta] = []
+    with service(engine, tmp_path, {"a": Typist("0.9 ", "yes")}) as arbiter:
+        result = arbiter.execute_task(task(), on_text=broken_pipe)
+    assert (result.status, result.text, len(pieces)) == ("succeeded", "0.9 yes", 1)
+
+
 def test_coroutines_get_pieces_in_their_loop(engine: Engine, tmp_path: Path) -> None:
     async def run() -> list[str]:
         loop, pieces = asyncio.get_running_loop(), []
