@@ -223,7 +223,7 @@ class TaskResult(Struct, frozen=True, kw_only=True):
         latency_ms: from the call to the result.
         failure: why it did not succeed.
         cached_from: id of the task whose answer this is.
-        logged: whether all its logs were written; if not, the collector counts them.
+        logged: whether all its logs were written at once; if not, the rest waits in the collector.
         stored: whether the result was stored, so that the task never runs again under its id.
         replayed: whether the task had run before, and this is the result of then.
     """

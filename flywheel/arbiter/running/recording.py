@@ -62,7 +62,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
-    """An attempt's logs, and whether they were all written."""
+    """An attempt's logs, and whether they were all written at once."""
 
     execution: Execution
     evaluation: Evaluation | None
@@ -106,10 +106,11 @@ def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], dateti
         cached_from=attempt.cached_from,
     )
     evaluation = None if best.verdict is None else _evaluation(attempt, best.verdict, executed, clock=clock)
-    written = collector.log_routing_decision(decision) and collector.log_execution(executed)
-    if written and evaluation is not None:
-        written = collector.log_evaluation(evaluation)
-    return Recorded(execution=executed, evaluation=evaluation, written=written)
+    # Each is handed over whatever became of the one before: what cannot be written now waits in the collector.
+    written = [collector.log_routing_decision(decision), collector.log_execution(executed)]
+    if evaluation is not None:
+        written.append(collector.log_evaluation(evaluation))
+    return Recorded(execution=executed, evaluation=evaluation, written=all(written))
 
 
 def outcome(attempt: Attempt, recorded: Recorded, *, label: str, task: RoutedTask) -> Outcome | None:

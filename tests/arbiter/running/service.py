@@ -25,8 +25,9 @@ from flywheel.records import Evaluation, Execution, QualityGate, RoutingDecision
 from flywheel.tasks.source import AgentTask
 
 ACCEPTED = 0.5
-Reply = str | BaseException | float
-"""A text, an error to raise, or seconds to sleep for before an answer of quality 1."""
+Reply = str | BaseException | float | threading.Event | threading.Barrier
+"""A text, an error to raise, or what to wait for (seconds of sleep, others) before an answer of quality 1."""
+PATIENCE_S = 60.0
 
 
 def task(number: int | str = 1) -> Task:
@@ -55,6 +56,9 @@ class ScriptedAgent:
             raise reply
         if isinstance(reply, float):
             time.sleep(reply)
+            reply = "1.0 late"
+        if isinstance(reply, threading.Event | threading.Barrier):
+            reply.wait(PATIENCE_S)
             reply = "1.0 late"
         [asked] = tasks
         latency_ms = max((time.perf_counter() - started) * 1000, 0.001)

@@ -1,6 +1,7 @@
 """Text on its way to the caller."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,26 +9,28 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from flywheel.arbiter.agents.strategy import Answer
+from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.streaming import TextDelta
-from flywheel.arbiter.task import Limits
 from flywheel.tasks.source import AgentTask
-from tests.arbiter.running.service import ScriptedAgent, broken, replaced, service, task
+from tests.arbiter.running.service import PATIENCE_S, ScriptedAgent, broken, service, task
 
 
 class Typist(ScriptedAgent):
-    """Hands out its answer word by word, with a pause between them."""
+    """Hands out its answer word by word; at an event among them it waits."""
 
-    def __init__(self, *words: str, pause_s: float = 0.0) -> None:
+    def __init__(self, *words: str | threading.Event) -> None:
         super().__init__()
-        self.words, self.pause_s = words, pause_s
+        self.words = words
 
     def stream(self, asked: AgentTask, *, on_text: Callable[[str], None]) -> Answer:
+        written = []
         for word in self.words:
+            if isinstance(word, threading.Event):
+                word.wait(PATIENCE_S)
+                continue
+            written.append(word)
             on_text(word)
-            time.sleep(self.pause_s)
-        return Answer(
-            text="".join(self.words), messages=asked.question, prompt_tokens=1, output_tokens=2, latency_ms=1.0
-        )
+        return Answer(text="".join(written), messages=asked.question, prompt_tokens=1, output_tokens=2, latency_ms=1.0)
 
 
 def test_pieces_arrive_as_they_are_written_and_make_the_answer(engine: Engine, tmp_path: Path) -> None:
@@ -59,12 +62,20 @@ def test_a_piece_of_another_agent_begins_another_answer(engine: Engine, tmp_path
 
 def test_nothing_arrives_from_an_agent_that_was_given_up(engine: Engine, tmp_path: Path) -> None:
     pieces: list[TextDelta] = []
-    with service(engine, tmp_path, {"a": Typist(*"abcdefgh", pause_s=0.1)}) as arbiter:
-        result = arbiter.execute_task(replaced(1, limits=Limits(timeout_s=0.25)), on_text=pieces.append)
-        arrived = len(pieces)
-        time.sleep(0.7)
-    assert result.status == "failed"
-    assert 0 < len(pieces) == arrived < 8
+    token, released = CancelToken(), threading.Event()
+
+    def take(delta: TextDelta) -> None:
+        pieces.append(delta)
+        if len(pieces) == 3:
+            token.cancel()
+
+    with service(engine, tmp_path, {"a": Typist(*"abc", released, *"defgh")}) as arbiter:
+        result = arbiter.execute_task(task(), token=token, on_text=take)
+        released.set()
+        while arbiter._parts.slots.loads():
+            time.sleep(0.02)
+    assert result.status == "cancelled"
+    assert [piece.text for piece in pieces] == ["a", "b", "c"]
 
 
 def test_a_caller_that_cannot_take_pieces_costs_no_agent_its_answer(engine: Engine, tmp_path: Path) -> None:
