@@ -42,6 +42,7 @@ NO_TIME = re.compile(r"[a-fA-F]|(?:[^:]*:){7}")
 SLICED = re.compile(r"[\w)\]]\[\Z")
 ROUTE = re.compile(r"/(?:api|v\d+)(?:/|\b)")
 SYSTEM = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/usr/bin/env", "/bin/sh", "/bin/bash"})
+GENERALIZED = re.compile(r"(?:~|[A-Za-z]:)?[/\\]+\[PATH(?:_\d+)?\]")  # a path that was replaced
 VERSION = re.compile(r"(?:\bv(?:er(?:sion)?)?\.?[\"']?[ \t:=]*[\"']?|[=><~!]=\s?|@)\Z", re.IGNORECASE)
 BITS = 2.6  # a character, at least: words have less where they are as short as secrets
 SHORTEST_SECRET = 6
@@ -170,11 +171,16 @@ def is_written_out(value: str) -> bool:
 
 def home(text: str, start: int, end: int) -> Place | None:
     """A path below somebody's home, whatever stands before it."""
-    if text.find("[PATH]", start, end) >= 0 or text[start - 1 : start].isalnum():
+    if GENERALIZED.search(text, start, end) or text[start - 1 : start].isalnum():
         return None
     while text[end - 1] in ".,":
         end -= 1
     return start, end
+
+
+def ungeneralized(text: str, start: int, end: int) -> Place | None:
+    """A path of Windows that was not replaced yet."""
+    return None if GENERALIZED.match(text, start) else (start, end)
 
 
 def with_digit(text: str, start: int, end: int) -> Place | None:
@@ -195,7 +201,7 @@ def path(text: str, start: int, end: int) -> Place | None:
     while text[end - 1] in ".,":
         end -= 1
     is_public = text[start:end] in SYSTEM or ROUTE.match(text, start) is not None
-    return None if is_public or text.startswith(("/[PATH]", "~/[PATH]"), start) else (start, end)
+    return None if is_public or GENERALIZED.match(text, start) else (start, end)
 
 
 def phone(text: str, start: int, end: int) -> Place | None:
@@ -257,6 +263,8 @@ def secret_value(text: str, start: int, end: int) -> Place | None:
         value = text[begin:close] if close > 0 else value
     name, assigned = text[start : match.start()], "=" in text[match.start() : begin]
     if len(value) < SHORTEST_SECRET or PLACEHOLDER.match(value) or CODE.fullmatch(value) or NO_TOKEN.search(name):
+        return None
+    if value.startswith(("http://", "https://")):
         return None
     if " " in value or (assigned and not quoted and not name.isupper() and is_identifier(value)):
         return None  # a sentence, or code: ``self.password = password``

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from flywheel.pool.anonymization.context import find_in_context
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.forms import IDENTIFYING
@@ -37,6 +38,6 @@ def find_at_edge(
     """Closed forms in each text, and what keys name of own types and of what identifies somebody or opens something."""
     own = [one for one in named if one.type in detection.names | IDENTIFYING]
     views, joined = read(texts)
-    return by_text(
-        [*detection.detect_at_edge(joined), *whole_texts(texts, own, views, detection)], joined, views, texts
-    )
+    spans = [*detection.detect_at_edge(joined), *whole_texts(texts, own, views, detection)]
+    spans += (span for span in find_in_context(joined) if span.type in IDENTIFYING)
+    return by_text(spans, joined, views, texts)

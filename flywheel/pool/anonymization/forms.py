@@ -27,6 +27,7 @@ from flywheel.pool.anonymization.checks import (
     secret_value,
     social_security,
     titled,
+    ungeneralized,
     with_digit,
 )
 from flywheel.pool.anonymization.keys import KEYS, NUMERIC, is_plausible
@@ -291,12 +292,12 @@ ADDRESSES = (
 PATHS = (
     Form(
         "FILE_PATH",
-        r"\b[A-Za-z]:\\Users\\[^\\/:*?\"<>|\n]{1,40}\\(?:[^\\/:*?\"<>|\s]+\\)*[^\\/:*?\"<>|\s]*",
+        r"\b[A-Za-z]:\\+Users\\+[^\\/:*?\"<>|\n]{1,40}\\+(?:[^\\/:*?\"<>|\s]+\\+)*[^\\/:*?\"<>|\s]*",
     ),
     Form("FILE_PATH", r"(?:file://|\b[A-Za-z]:)?/(?:home|Users)/[^\s/:\"'<>|,;()]+(?:/[\pL\pN_.@+\[\]-]*)*", home),
     Form("FILE_PATH", r"~[\pL\pN_.-]+(?:/[\pL\pN_.@+\[\]-]+)+/?", home),
     Form("FILE_PATH", r"(?:~|/[\pL\pN_.@+-]+)(?:/[\pL\pN_.@+\[\]-]+)+/?", path),
-    Form("FILE_PATH", r"\b[A-Za-z]:\\(?:[^\\/:*?\"<>|\s]+\\)*[^\\/:*?\"<>|\s]+"),
+    Form("FILE_PATH", r"\b[A-Za-z]:\\+(?:[^\\/:*?\"<>|\s]+\\+)*[^\\/:*?\"<>|\s]+", ungeneralized),
 )
 
 IDENTIFYING = frozenset({

@@ -2,13 +2,29 @@
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 BACKSLASHES = re.compile(r"\\+")  # several where the path is quoted in JSON
 WINDOWS = re.compile(r"[A-Za-z]:\\|\\\\")
 SUFFIX = re.compile(r"\.[A-Za-z0-9_-]{1,7}")
 HOMES = {"home", "users", "documents and settings"}
+
+SHARES = r"\\(?:\\){1,3}\w|\b(?:smb|cifs|afp|nfs|sftp)://\w"
+"""What a path on another machine begins with."""
+PART = r"[^\\/:*?\"<>|\s\[\]]+"
+SHARE = re.compile(
+    rf"(?<![\\\w)])(?:\\\\[\w.-]{{2,}}(?:\\{PART})+|\\{{4}}[\w.-]{{2,}}(?:\\\\{PART})+)\\{{0,2}}"
+    r"|(?:smb|cifs|afp|nfs|sftp)://[^\s\"'<>|\[\]]+",
+    re.IGNORECASE,
+)  # its backslashes may be doubled, in code and in JSON within JSON
+
+
+def find_shares(text: str, triggers: Sequence[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], str]]:
+    """Paths on other machines: ``\\\\server\\users\\ann\\x.docx``, ``smb://server/users/ann``."""
+    for start, _ in triggers:
+        if match := SHARE.match(text, start):
+            yield match.span(), "FILE_PATH"
 
 
 def is_windows(path: str) -> bool:
@@ -42,7 +58,7 @@ def named_path(path: str, *, separator: str = "/", clean: Callable[[str], str]) 
     Returns:
         None where the path names no file, or a user's home.
     """
-    *folders, name = path.split("\\" if is_windows(path) else "/")
+    *folders, name = BACKSLASHES.split(path) if is_windows(path) else path.split("/")
     if not name or not folders or folders[-1].lower() in HOMES or name.startswith("~"):
         return None
     user = user_of(folders)

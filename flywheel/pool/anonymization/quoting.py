@@ -42,7 +42,7 @@ class JsonText:
         around = self._string_at(start)
         if not (self._reads_as_json(around) if around else is_json(self._text)):
             return ""
-        return "\\" * (2 ** (around.depth if around else 0) - 1) + '"'
+        return "\\" * ((1 << (around.depth if around else 0)) - 1) + '"'
 
     def _string_at(self, position: int) -> String | None:
         places, strings = self._strings

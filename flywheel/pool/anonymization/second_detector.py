@@ -40,7 +40,7 @@ SEPARATOR = "\n\0\n"  # between texts that are read together: no pattern reaches
 POINTS_A_JOB = 25
 POINTS_FOR_PROCESSES = 100  # fewer are read before a process has loaded presidio
 STANDS_FOR_A_VALUE = re.compile(
-    r"\[[A-Z][A-Z0-9_]*_\d+\]|(?:[A-Za-z]:)?[/\\]\[PATH\][/\\](?:\[FILE\](?:\.\w{1,8})?)?|\b[0-9a-f]{64}\b"
+    r"\[[A-Z][A-Z0-9_]*_\d+\]|(?:[A-Za-z]:)?[/\\]+\[PATH(?:_\d+)?\][/\\]+(?:\[FILE\](?:\.\w{1,8})?)?|\b[0-9a-f]{64}\b"
 )
 STAYS = re.compile(  # what anonymization never touches (SPEC section 4)
     r"(?:id|timestamp|tenantId|task\.(?:type|complexity)|routing\.(?:selectedAgentId|strategy)"

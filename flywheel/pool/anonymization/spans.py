@@ -12,6 +12,7 @@ from operator import attrgetter
 from msgspec import Struct
 
 from flywheel.pool.anonymization.checks import is_wordy
+from flywheel.pool.anonymization.context import find_in_context
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.encoded import find_encoded
@@ -49,6 +50,7 @@ def find_each(texts: Sequence[str], *, named: Sequence[Named] = (), detection: D
     """The same for each text of one record. ``named`` are those that are a value of this type as a whole."""
     views, joined = read(texts)
     spans = [*detection.detect(joined), *find_names(joined), *whole_texts(texts, named, views, detection)]
+    spans += find_in_context(joined)
     spans += find_by_surroundings(joined, spans)
     spans += find_encoded(joined, detection=detection)
     spans += find_carried(joined, carried_values(joined, spans))

@@ -20,8 +20,32 @@ BESIDE = re.compile(r"[\s|(,;:*_–—-]{1,8}(?:<br>\s*)?\Z")  # between a name 
 PARTS = re.compile(r"[A-Za-z]{3,}|\d+")
 
 
+MAILBOX = re.compile(
+    r"(?:(?<=[:;,\n] )|(?<=[\n\"',;:])|\A)\"?([^\W\d_][^\W\d_'’.-]*(?:,? [^\W\d_][^\W\d_'’.-]*\.?){0,4})\"? <\Z"
+)
+"""A name and what opens its address in a header of mail, a commit, a list of authors."""
+LONGEST_MAILBOX = 100  # characters
+ADDRESSED = "<[EMAIL_ADDRESS_"
+
+
+def find_mailboxes(text: str, spans: Sequence[Span]) -> Iterator[Span]:
+    """Names before addresses in angle brackets: ``From: Ann Smith <ann@example.org>``, also of replaced addresses."""
+    from flywheel.pool.anonymization.names import COMMON, kind_of, words_known
+
+    starts = {span.start for span in spans if span.type == "EMAIL_ADDRESS" and text[span.start - 1 : span.start] == "<"}
+    if ADDRESSED in text:
+        starts |= {match.start() + 1 for match in re.finditer(re.escape(ADDRESSED), text)}
+    for start in sorted(starts):
+        match = MAILBOX.search(text, max(0, start - LONGEST_MAILBOX), start)
+        words = re.findall(r"[^\W\d_]+", match[1]) if match else []
+        common = sum(kind_of(word.capitalize(), words_known()) & COMMON != 0 for word in words)
+        if match and match[1][0].isupper() and common < len(words):
+            yield Span(*match.span(1), "PERSON", "before an address of mail")
+
+
 def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     """What the spans and the subject of a text give away."""
+    yield from find_mailboxes(text, spans)
     lower = text.lower()
     ends = {span.end for span in spans if span.type == "PERSON"}
     if any(word in lower for word in BIRTH):

@@ -24,6 +24,7 @@ class Find(Protocol):
 
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+KEY_FOLLOWS = re.compile(r"[^\"'\n]{0,200}\\*[\"']\s*:")  # a string of JSON goes on to its end and is a key
 PLACED = re.compile(r"\[([A-Z][A-Z_]*)_(\d+)\]")
 
 
@@ -43,6 +44,7 @@ class Anonymizer:
         self._keep_file_names = keep_file_names
         self._placeholders: dict[tuple[str, str], str] = {}
         self._numbers: Counter[str] = Counter()
+        self._keys: dict[str, dict[str, str]] = {}
 
     def replace(self, places: Sequence[Place]) -> None:
         """Replace in place, in every text of a record: what one gives away is found in all."""
@@ -56,7 +58,7 @@ class Anonymizer:
         for place, spans in zip(places, found, strict=True):
             if not spans:
                 continue
-            clean = self._replaced(place.text, spans)
+            clean = self._replaced(place.text, spans, is_key=place.is_key)
             if place.is_key:
                 renamed.append((place.container, place.key, clean))
             else:
@@ -68,6 +70,8 @@ class Anonymizer:
         for place in places:
             for kind, number in PLACED.findall(place.text) if "]" in place.text else ():
                 self._numbers[kind] = max(self._numbers[kind], int(number))
+            if "[PATH]" in place.text:
+                self._numbers["PATH"] = max(self._numbers["PATH"], 1)
 
     def text(self, text: str) -> str:
         """The text without personal data and secrets; JSON in it stays JSON."""
@@ -81,13 +85,18 @@ class Anonymizer:
         self.replace(places_in(holder, detection=self.detection))
         return holder[0]
 
-    def _replaced(self, text: str, spans: Sequence[Span]) -> str:
+    def _replaced(self, text: str, spans: Sequence[Span], *, is_key: bool = False) -> str:
         pieces: list[str] = []
         position = 0
         json_text = JsonText(text)
         for span in spans:
             value = text[span.start : span.end]
-            placeholder = self._path(value, span.value) if span.type == "FILE_PATH" else self._placeholder(span)
+            if span.type != "FILE_PATH":
+                placeholder = self._placeholder(span)
+            else:
+                placeholder = self._path(value, span.value)
+                if is_key or KEY_FOLLOWS.match(text, span.end):
+                    placeholder = self._key(placeholder, span.value)
             self.replaced[span.type] += 1
             if NUMBER.fullmatch(value):
                 quote = json_text.quote_at(span.start, span.end)
@@ -102,6 +111,14 @@ class Anonymizer:
             self._numbers[span.type] += 1
             self._placeholders[key] = f"[{span.type}_{self._numbers[span.type]}]"
         return self._placeholders[key]
+
+    def _key(self, generalized: str, path: str) -> str:
+        """A path that is a key: those that would be one key are numbered apart, so that no value of one is lost."""
+        same = self._keys.setdefault(generalized, {})
+        if path not in same:
+            number = len(same) + self._numbers["PATH"] + 1  # behind those of another pass
+            same[path] = generalized if number == 1 else generalized.replace("[PATH]", f"[PATH_{number}]", 1)
+        return same[path]
 
     def _path(self, written: str, path: str) -> str:
         """``path`` is how it reads, which decides; ``written`` how often its backslashes are escaped."""

@@ -47,6 +47,7 @@ PUNCTUATION = {
 }
 OPENING = re.compile(r'\{\s*"|\[\s*[{"\[]')
 HEX = re.compile(r"(?:%|\\u)([0-9A-Fa-f]+)")
+CODED = re.compile(r"\\u[0-9A-Fa-f]{4}")
 LATIN = re.compile(r"[A-Za-z0-9]")
 WORD = re.compile(r"[^\W_]+")
 
@@ -151,7 +152,7 @@ def is_json(text: str) -> bool:
 def unquoted(text: str, *, offset: int = 0) -> View:
     """JSON with its escapes resolved, as often as it is quoted."""
     view = view_of(text, offset=offset, pattern=ODD_IN_JSON, quoted=1)
-    while ('\\"' in view.text or "\\u" in view.text) and view.quoted < DEEPEST:
+    while ('\\"' in view.text or CODED.search(view.text)) and view.quoted < DEEPEST:
         inner = view_of(view.text, pattern=ODD_IN_JSON, quoted=view.quoted + 1)
         if not inner.rewritten:
             break

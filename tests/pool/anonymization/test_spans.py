@@ -228,6 +228,25 @@ def test_persons_are_found_by_their_names(text: str, found: list[str]) -> None:
     assert [text[span.start : span.end] for span in find_spans(text) if span.type == "PERSON"] == found
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'From: Zorblatt Quux <z@example.org>\nTo: "Zorblatt Quux" <z@example.org>, Belqis <b@example.org>',
+        "Author: Zorblatt Quux <z@example.org>\n\n    Co-authored-by: Belqis <b@example.org>",
+        "From: Zorblatt Quux <[EMAIL_ADDRESS_1]>\nCc: Belqis <[EMAIL_ADDRESS_2]>",
+    ],
+)
+def test_names_before_addresses_of_mail_are_persons(text: str) -> None:
+    clean = Anonymizer().text(text)
+    assert not [name for name in ("Zorblatt", "Quux", "Belqis") if name in clean]
+    assert Anonymizer().text(clean) == clean
+
+
+@pytest.mark.parametrize("text", ["write to Support <%s>", "From: Support Team <%s>", "List<%s>", "see <%s>"])
+def test_words_before_addresses_of_mail_stay(text: str) -> None:
+    assert Anonymizer().text(text % "a@example.org") == text % "[EMAIL_ADDRESS_1]"
+
+
 @given(st.text(), st.sampled_from(sorted(CANARIES)), st.text())
 @example("\ud83d", "EMAIL_ADDRESS", "\x00")
 @example("%", "PHONE_NUMBER", "\u0301\u200b")

@@ -84,6 +84,54 @@ def test_keys_that_become_equal_keep_their_values() -> None:
     assert sorted(clean.values()) == [1, 2]
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_paths_that_become_equal_keys_within_a_text_are_numbered_apart(indent: int | None) -> None:
+    record = {
+        "/home/ann/a.txt": 1,
+        "/home/ann/b.txt": {"/srv/x/c.txt": 2},
+        "C:\\Users\\ann\\a.py": 3,
+        "C:\\tmp\\b.py": 4,
+    }
+    text = json.dumps(record, indent=indent)
+    for written in (text, json.dumps({"content": text})):
+        once = Anonymizer().text(written)
+        assert Anonymizer().text(once) == once
+        clean = json.loads(once)
+        clean = json.loads(clean["content"]) if "content" in clean else clean
+        assert clean == {
+            "/[PATH]/[FILE].txt": 1,
+            "/[PATH_2]/[FILE].txt": {"/[PATH_3]/[FILE].txt": 2},
+            "C:\\[PATH]\\[FILE].py": 3,
+            "C:\\[PATH_2]\\[FILE].py": 4,
+        }
+
+
+def test_a_path_that_is_a_key_does_not_meet_one_of_another_pass() -> None:
+    text = json.dumps({"/[PATH]/[FILE].txt": 1, "/home/ann/b.txt": 2})
+    assert sorted(json.loads(Anonymizer().text(text)).values()) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("open \\\\server\\users\\ann\\x.docx now", "open \\\\[PATH]\\\\[FILE].docx now"),
+        ("\\\\fs01\\c$\\Users\\ann\\x.txt", "\\\\[PATH]\\\\[FILE].txt"),
+        ("smb://server/users/ann/x.docx", "/[PATH]/[FILE].docx"),
+        ("sftp://srv/home/ann/x.py", "/[PATH]/[FILE].py"),
+    ],
+)
+def test_paths_of_shares_are_generalized(text: str, clean: str) -> None:
+    assert Anonymizer().text(text) == clean
+    assert Anonymizer().text(clean) == clean
+    nested = json.loads(Anonymizer().text(json.dumps({"path": text})))
+    assert "ann" not in nested["path"]
+
+
+@pytest.mark.parametrize("text", ["\\\\d+\\\\w+", "a \\\\ b", "\\\\n\\\\t", "http://example.org//a//b", "x // y // z"])
+def test_backslashes_of_patterns_are_no_shares(text: str) -> None:
+    assert Anonymizer().text(text) == text
+
+
 @pytest.mark.parametrize(
     "text", ["415 555-2671", "jos\u00e9@example.org", "/home/\u00e9mile/x", "-----BEGIN PRIVATE KEY-----\nabc"]
 )
