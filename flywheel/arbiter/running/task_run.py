@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Struct
 
-from flywheel.arbiter.agents.strategy import Agent, Answer, StreamingAgent, failed_answer
+from flywheel.arbiter.agents.strategy import Agent, Answer, failed_answer
 from flywheel.arbiter.budgets import CoolDown, ThinkingBudget, reason_to_escalate
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
 from flywheel.arbiter.logs import Step, best_of, no_choice, routing_decision
@@ -17,6 +17,7 @@ from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.registry import AgentProfile
 from flywheel.arbiter.routing.live import LiveRouter
 from flywheel.arbiter.routing.state import days
+from flywheel.arbiter.running.asking import ask
 from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, call
 from flywheel.arbiter.running.loads import Slots
 from flywheel.arbiter.running.recording import Attempt, Recorded, judged, outcome, record, rejection
@@ -51,11 +52,10 @@ class Parts(Struct, frozen=True, kw_only=True):
 
 
 class Ran(Struct, frozen=True, kw_only=True):
-    """What became of a run: its result, what is to be learned of it, and the last attempt, where there was one."""
+    """What became of a run: its result, and what is to be learned of it."""
 
     result: TaskResult
     outcomes: tuple[Outcome, ...] = ()
-    attempt: Attempt | None = None
 
 
 class TaskRun:
@@ -101,7 +101,7 @@ class TaskRun:
         attempt: Attempt | None = None
         while True:
             after = "" if attempt is None else f"{attempt.profile.id} could not answer; of the others: "
-            found = self._attempt(tried, after, number=len(self._reports) + 1 + (attempt is not None))
+            found = self._attempt(tried, after, number=len(tried) + 1)
             if isinstance(found, Failure):
                 break
             if attempt is not None:
@@ -113,7 +113,7 @@ class TaskRun:
             assert isinstance(found, Failure)
             return self._nobody(found)
         recorded = self._record(attempt, self.task.id)
-        return Ran(result=self._result(attempt, recorded), outcomes=tuple(self._outcomes), attempt=attempt)
+        return Ran(result=self._result(attempt, recorded), outcomes=tuple(self._outcomes))
 
     def conclude(self, attempt: Attempt) -> Ran:
         """The end of a task that no agent did: logged as the attempt says, and nothing is learned from it."""
@@ -282,7 +282,7 @@ class TaskRun:
         left_s, started_s = self._left_s(), time.monotonic()
         try:
             answer = call(
-                partial(self._ask, profile, asked, stream),
+                partial(ask, profile, asked, make_agent=self.parts.make_agent, slots=self.parts.slots, stream=stream),
                 seconds=profile.timeout_s if left_s is None else min(left_s, profile.timeout_s),
                 token=self._token,
                 name=f"flywheel-agent-{profile.id}",
@@ -304,19 +304,6 @@ class TaskRun:
                 stream.close()
         latency_ms = (time.monotonic() - started_s) * 1000
         return failed_answer(prompt_messages(asked, profile.prompt), failure.reason, latency_ms=latency_ms), failure
-
-    def _ask(self, profile: AgentProfile, asked: AgentTask, stream: Stream | None) -> Answer:
-        """Runs in a thread of its own, to its end, whether anybody waits for it or not."""
-        with self.parts.slots.hold(profile):
-            agent = self.parts.make_agent(profile)
-            if stream is not None and isinstance(agent, StreamingAgent):
-                return _sound(agent.stream(asked, on_text=stream.send))
-            answers = agent.answer([asked])
-            if len(answers) != 1:
-                raise AgentError(f"the agent gave {len(answers)} answers to one task")
-            if stream is not None:
-                stream.send(answers[0].text)
-            return _sound(answers[0])
 
     # --- bounds -----------------------------------------------------------------------------------------------------
 
@@ -395,15 +382,3 @@ class TaskRun:
 
     def _latency_ms(self) -> float:
         return (time.monotonic() - self._started_s) * 1000
-
-
-def _sound(answer: Answer) -> Answer:
-    """The answer, unless it says what cannot be.
-
-    Raises:
-        AgentError: a count of tokens is below 0, or it took no time.
-    """
-    counts = answer.prompt_tokens, answer.output_tokens, answer.thinking_tokens
-    if min(counts) < 0 or not answer.latency_ms > 0:
-        raise AgentError(f"the agent reports {counts} tokens and {answer.latency_ms:g} ms, which cannot be")
-    return answer
