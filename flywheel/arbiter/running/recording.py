@@ -96,16 +96,19 @@ def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], dateti
     The evaluation is written last: whoever finds it in a segment finds the other two before it. The gates want the
     three moments in order, also where somebody sets the machine's clock back meanwhile.
     """
-    decision, best = attempt.decision, attempt.best
+    decision, best, failure = attempt.decision, attempt.best, attempt.failure
+    # What was cancelled is worth nothing and shows nothing, also where an earlier turn had an answer.
+    cancelled = failure is not None and failure.kind == "cancelled"
+    verdict = None if cancelled else best.verdict
     executed = execution(
         decision,
         attempt.steps,
         timestamp=max(attempt.answered_at, decision.timestamp),
-        failure=attempt.failure.reason if attempt.failure else None,
-        not_evaluated=best.unjudged,
+        failure=failure.reason if failure else None,
+        not_evaluated=failure.reason if failure and cancelled else best.unjudged,
         cached_from=attempt.cached_from,
     )
-    evaluation = None if best.verdict is None else _evaluation(attempt, best.verdict, executed, clock=clock)
+    evaluation = None if verdict is None else _evaluation(attempt, verdict, executed, clock=clock)
     # Each is handed over whatever became of the one before: what cannot be written now waits in the collector.
     written = [collector.log_routing_decision(decision), collector.log_execution(executed)]
     if evaluation is not None:

@@ -372,7 +372,7 @@ class TaskRun:
             latency_ms=self._latency_ms(),
             attempts=tuple(self._reports),
             evaluation=recorded.evaluation,
-            not_evaluated=best.unjudged,
+            not_evaluated=None if recorded.execution.not_evaluated is UNSET else recorded.execution.not_evaluated,
             unjudged=recorded.execution if failure is None and recorded.evaluation is None else None,
             spent=self._spent,
             failure=failure,

@@ -239,6 +239,26 @@ def test_a_cancelled_task_is_accounted_for_and_nobody_is_blamed(engine: Engine, 
     assert BanditState(engine).evidence() == {}
 
 
+def test_a_task_that_is_cancelled_between_turns_has_its_answer_and_no_evaluation(
+    engine: Engine, tmp_path: Path
+) -> None:
+    token, released = CancelToken(), threading.Event()
+
+    class Leaving(ScoreReader):
+        """The caller leaves a moment after the first answer was judged."""
+
+        def evaluate(self, subject: Subject) -> Verdict | None:
+            threading.Timer(0.2, token.cancel).start()
+            return super().evaluate(subject)
+
+    with service(engine, tmp_path, {"a": ScriptedAgent("0.6 first", released)}, evaluator=Leaving()) as arbiter:
+        result = arbiter.execute_task(task(), token=token)
+        released.set()
+    assert (result.status, result.text, result.evaluation) == ("cancelled", "0.6 first", None)
+    assert logs_of(tmp_path)["t1"].counts == (1, 1, 0)
+    assert BanditState(engine).evidence() == {}
+
+
 def test_a_cancelled_coroutine_leaves_an_accounted_task(engine: Engine, tmp_path: Path) -> None:
     async def cancelled(arbiter_task: Task) -> None:
         running = asyncio.create_task(arbiter.aexecute_task(arbiter_task))
