@@ -9,6 +9,26 @@ class ConfigurationError(FlywheelError):
     """Raised when settings, a profile or an agent's configuration cannot be used. Fix the named setting."""
 
 
+class UnknownAgentError(ConfigurationError):
+    """Raised when the registry has no agent of an id. The message says where to look."""
+
+
+class AgentExistsError(ConfigurationError):
+    """Raised when an agent is to be added under an id that another one has. Change that one, or choose another id."""
+
+
+class ProfileError(ConfigurationError):
+    """Raised when an agent's profile cannot be as it is asked for. The message names the field."""
+
+
+class NoSuchEventError(FlywheelError):
+    """Raised when a measured change of an agent is named that there is not, or that proposes nothing."""
+
+
+class StaleRevisionError(FlywheelError):
+    """Raised when a profile was changed since it was read. Read it again and decide anew."""
+
+
 class ServiceError(FlywheelError):
     """Raised when a service of ours does not start, or stops. The message names its log file."""
 

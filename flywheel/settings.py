@@ -11,13 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
-from flywheel.arbiter.settings import ExecutionSettings
+from flywheel.arbiter.settings import AgentSettings, CapabilitySettings, ExecutionSettings
+from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
-from flywheel.errors import ConfigurationError
+from flywheel.collection.settings import CollectionSettings
 from flywheel.pool.settings import (
     AccessSettings,
     AnonymizationSettings,
@@ -26,7 +27,7 @@ from flywheel.pool.settings import (
     PrivacySettings,
     RoutingStatisticsSettings,
 )
-from flywheel.settings_layers import DEFAULT_PROFILE, ProfileName, TomlLayers, secret_files
+from flywheel.settings_layers import DEFAULT_PROFILE, ProfileName, TomlLayers, explained, secret_files
 from flywheel.settings_section import Section
 
 Phase = Literal["sft", "turn-level-rl", "grpo", "curriculum"]
@@ -38,23 +39,6 @@ class ModelSettings(Section):
     base: str = Field("smollm2", description="smollm2 (from its wheel), scratch (a tiny Llama for tests) or an id")
     max_new_tokens: int = Field(64, gt=0, description="longest answer, in tokens")
     generation_batch: int = Field(16, gt=0, description="prompts generated at once")
-
-
-class AgentSettings(Section):
-    """One agent that joins the registry when the platform starts."""
-
-    id: str = Field(min_length=1)
-    kind: Literal["local", "reference", "openai"]
-    name: str = ""
-    model: str = Field("", description="local: base or a folder; openai: the endpoint's model name")
-    task_types: tuple[str, ...] = Field((), description="empty: all")
-    prompt: Literal["zero-shot", "few-shot"] = "zero-shot"
-    temperature: float = Field(0.0, ge=0, le=2)
-    base_url: str = Field("", description="openai: for example http://localhost:8000/v1")
-    api_key_env: str = Field("OPENAI_API_KEY", description="openai: the variable that holds the key")
-    timeout_s: float = Field(60.0, gt=0)
-    usd_per_million_tokens: float = Field(0.0, ge=0, description="price of tokens in and out, for the cost score")
-    error_rate: float = Field(0.0, ge=0, le=1, description="reference: share of answers with a wrong function name")
 
 
 class TasksSettings(Section):
@@ -92,6 +76,11 @@ class BatchSettings(Section):
     clean_fraction: float = Field(0.95, ge=0, le=1, description="share of tasks that must have passed the gates")
     max_sft_points: int = Field(5_000, gt=0)
     max_grpo_points: int = Field(20_000, gt=0)
+    sft_only: bool = Field(
+        False,
+        description="batches for SFT alone, of any answered points: imported runs and logs of your own, whose answers "
+        "no benchmark verifies",
+    )
     sft_from_failures: bool = Field(False, description="smoke only: imperfect demonstrations leave room for GRPO")
 
     @property
@@ -240,8 +229,10 @@ class Settings(BaseSettings):
     routing_statistics: RoutingStatisticsSettings = RoutingStatisticsSettings()
     routing: RoutingSettings = RoutingSettings()
     execution: ExecutionSettings = ExecutionSettings()
+    capabilities: CapabilitySettings = CapabilitySettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()
+    collection: CollectionSettings = CollectionSettings()
 
     @classmethod
     @override
@@ -269,19 +260,19 @@ class Settings(BaseSettings):
             ConfigurationError: a field is unknown or out of bounds, or the file of a secret cannot be read; the message
                 names it.
         """
-        try:
+        with explained():
             loaded = cls(**overrides)
-        except SettingsError as error:
-            raise ConfigurationError(f"configuration cannot be used: {error}") from None
-        except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise ConfigurationError(f"configuration cannot be used: {problems}") from None
         return loaded.model_copy(update={"home": loaded.home.expanduser().absolute()})
 
     @property
     def segments_dir(self) -> Path:
         """Where collectors append."""
         return self.home / "segments"
+
+    @property
+    def dead_letters_dir(self) -> Path:
+        """Where collectors keep what they could not write."""
+        return self.collection.dead_letters or self.segments_dir / DEAD_LETTERS
 
     @property
     def spans_dir(self) -> Path:

@@ -2,10 +2,13 @@
 
 import os
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsSettingsSource
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsSettingsSource, SettingsError
 
 from flywheel.errors import ConfigurationError
 
@@ -47,6 +50,22 @@ def secret_files(settings_cls: type[BaseSettings]) -> SecretsSettingsSource:
             f"FLYWHEEL_SECRETS_DIR is {folder}, which is no folder; mount the secrets, or unset it"
         )
     return SecretsSettingsSource(settings_cls, secrets_dir=folder)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Say of configuration that cannot be used which field it is.
+
+    Raises:
+        ConfigurationError: in the place of what pydantic raises.
+    """
+    try:
+        yield
+    except SettingsError as error:
+        raise ConfigurationError(f"configuration cannot be used: {error}") from None
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigurationError(f"configuration cannot be used: {problems}") from None
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.concurrency import run_in_threadpool
 
-from flywheel.api import logs, metrics, otlp, points, pool, probes
+from flywheel.api import agents, logs, metrics, otlp, points, pool, probes
 from flywheel.api.callers import api_token
 from flywheel.api.logs import add_records
 from flywheel.api.otlp_grpc import serving
@@ -50,7 +50,7 @@ def create_app(
     # Its pages take their scripts from this service: a closed network shows them too.
     app = FastAPIOffline(
         title="Arbiter flywheel",
-        summary="The benchmark data pool over HTTP: records and traces in, statistics and points out.",
+        summary="The benchmark data pool over HTTP: records and traces in, statistics and points out; agents.",
         description=(
             "Statistics, points, quality and batches of the benchmark data pool, over all tiers. Every answer says "
             "which days it covers.\n\n"
@@ -58,6 +58,8 @@ def create_app(
             "one, `flywheel access token` makes its token), which reads what the grant shows, or the installation's "
             "own (`secrets/api_token` in its home), which reads everything. Each route's answer 403 says which grants "
             "it needs. Every access is audited. Errors are problem details (RFC 9457).\n\n"
+            "Agents are added and changed by grants as admin; programs and functions of a team's own become agents by "
+            "configuration and the command line alone.\n\n"
             "Records and traces come in with a key of their tenant (`flywheel keys create`), and are synced to disk "
             "when they are acknowledged."
         ),
@@ -71,6 +73,7 @@ def create_app(
         pool.open_router,
         pool.router,
         points.router,
+        agents.router,
         metrics.router,
         logs.router,
         otlp.router,

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response, Security
 from starlette.concurrency import run_in_threadpool
 
 from flywheel.api.problems import documented, problem, status_of
-from flywheel.api.receiving import Taken, key_scheme, media_type, receiver_of, taken
+from flywheel.api.receiving import Taken, key_scheme, receiver_of, taken
 from flywheel.collection.receiver import idempotency
 from flywheel.collection.receiver.admission import RECORDS, Admitted, Kind, admit_records
 from flywheel.collection.receiver.bodies import BodyError, items_of
@@ -116,9 +116,9 @@ for _kind in RECORDS:
 
 async def received(request: Request, kind: Kind) -> Response:
     """The answer to a request; one that names itself is answered as it was before."""
-    lines = media_type(request, JSON, *LINES) != JSON
     encoding = request.headers.get("content-encoding", "")
-    work = await taken(request, kind)
+    work = await taken(request, kind, JSON, *LINES)
+    lines = work.media_type != JSON
     with work.receiver.room_for(len(work.body)):
         name = request.headers.get("idempotency-key")
         if name is None:

@@ -6,7 +6,7 @@ was not stored is in ``partialSuccess``; a refusal is a ``google.rpc.Status`` in
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Request, Response, Security
@@ -24,7 +24,7 @@ from flywheel.api.receiving import key_scheme, media_type, receiver_of, taken
 from flywheel.collection.importers.otlp import read_logs, read_traces
 from flywheel.collection.importers.otlp_spans import LooseEvent, Refused, Span
 from flywheel.collection.receiver.admission import Admitted, admit_spans
-from flywheel.collection.receiver.bodies import BodyError
+from flywheel.collection.receiver.bodies import BodyError, UnknownEncodingError
 from flywheel.collection.receiver.receiver import Signal
 from flywheel.errors import FlywheelError
 
@@ -38,6 +38,8 @@ CODES = {
     HTTPStatus.TOO_MANY_REQUESTS: Code.RESOURCE_EXHAUSTED,
     HTTPStatus.SERVICE_UNAVAILABLE: Code.UNAVAILABLE,
 }
+
+Answer = TypeVar("Answer", ExportTraceServiceResponse, ExportLogsServiceResponse)
 
 router = APIRouter(tags=["receiver"], dependencies=[Security(key_scheme)])
 
@@ -94,12 +96,8 @@ async def exported(
     """The answer to an exporter."""
     receiver = receiver_of(request)
     try:
-        protobuf = media_type(request, PROTOBUF, JSON) == PROTOBUF
-    except FlywheelError as error:
-        receiver.counters.refused.labels(signal, status_of(error).phrase).inc()
-        return problem(request, status_of(error), str(error))
-    try:
-        work = await taken(request, signal)
+        work = await taken(request, signal, PROTOBUF, JSON)
+        protobuf = work.media_type == PROTOBUF
 
         def judge(body: bytes) -> Admitted:
             try:
@@ -112,27 +110,36 @@ async def exported(
             admitted = await work.judged(judge, encoding=request.headers.get("content-encoding", ""))
             await work.stored(admitted)
     except FlywheelError as error:
-        status = status_of(error)
-        receiver.counters.refused.labels(signal, status.phrase).inc()
-        answer = Status(code=CODES.get(status, Code.UNKNOWN), message=str(error))
-        return encoded(answer, protobuf=protobuf, status=status, headers=headers_of(error))
+        receiver.counters.refused.labels(signal, status_of(error).phrase).inc()
+        return refusal(request, error)
     return encoded(respond(admitted.refused), protobuf=protobuf)
+
+
+def refusal(request: Request, error: FlywheelError) -> Response:
+    """The answer to what cannot be taken: OTLP's in the request's encoding, a problem where that is not one of its."""
+    status = status_of(error)
+    try:
+        protobuf = media_type(request, PROTOBUF, JSON) == PROTOBUF
+    except UnknownEncodingError:
+        return problem(request, status, str(error), headers=headers_of(error))
+    answer = Status(code=CODES.get(status, Code.UNKNOWN), message=str(error))
+    return encoded(answer, protobuf=protobuf, status=status, headers=headers_of(error))
 
 
 def trace_response(refused: list[Refused]) -> ExportTraceServiceResponse:
     """OTLP's answer about spans."""
-    response = ExportTraceServiceResponse()
-    if refused:
-        response.partial_success.rejected_spans = len(refused)
-        response.partial_success.error_message = said(refused)
-    return response
+    return in_part(ExportTraceServiceResponse(), "rejected_spans", refused)
 
 
 def logs_response(refused: list[Refused]) -> ExportLogsServiceResponse:
     """OTLP's answer about log records."""
-    response = ExportLogsServiceResponse()
+    return in_part(ExportLogsServiceResponse(), "rejected_log_records", refused)
+
+
+def in_part(response: Answer, count: str, refused: list[Refused]) -> Answer:
+    """The answer with what was refused, counted in the field that it has for that."""
     if refused:
-        response.partial_success.rejected_log_records = len(refused)
+        setattr(response.partial_success, count, len(refused))
         response.partial_success.error_message = said(refused)
     return response
 

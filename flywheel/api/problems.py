@@ -20,11 +20,15 @@ from flywheel.collection.receiver.keys import UnknownKeyError
 from flywheel.collection.receiver.receiver import RateError
 from flywheel.errors import (
     AccessError,
+    AgentExistsError,
     DatabaseError,
     FlywheelError,
     NotInPoolError,
+    ProfileError,
     QueryError,
     RetryLaterError,
+    StaleRevisionError,
+    UnknownAgentError,
 )
 
 logger = logging.getLogger(__name__)
@@ -44,6 +48,10 @@ STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (AccessError, HTTPStatus.FORBIDDEN),
     (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotInPoolError, HTTPStatus.NOT_FOUND),
+    (UnknownAgentError, HTTPStatus.NOT_FOUND),
+    (AgentExistsError, HTTPStatus.CONFLICT),
+    (StaleRevisionError, HTTPStatus.PRECONDITION_FAILED),
+    (ProfileError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),
     (FlywheelError, HTTPStatus.SERVICE_UNAVAILABLE),  # a store that cannot be read now
 )

@@ -39,10 +39,13 @@ key_scheme = HTTPBearer(
 class Taken:
     """A request on its way: what it came with and when."""
 
-    def __init__(self, receiver: Receiver, holder: Holder, signal: Signal, body: bytes, began: float) -> None:
+    def __init__(
+        self, receiver: Receiver, holder: Holder, signal: Signal, *, media_type: str, body: bytes, began: float
+    ) -> None:
         self.receiver = receiver
         self.holder = holder
         self.signal: Signal = signal
+        self.media_type = media_type
         self.body = body
         self._began = began
 
@@ -82,13 +85,15 @@ def receiver_of(request: Request) -> Receiver:
     return receiver
 
 
-async def taken(request: Request, signal: Signal) -> Taken:
-    """The request with its body, from a key that may send.
+async def taken(request: Request, signal: Signal, *media_types: str) -> Taken:
+    """The request with its body, in one of these media types, from a key that may send.
+
+    Who it is from is asked first: nothing is told to somebody without a key, and no body of theirs is read.
 
     Raises:
         UnknownKeyError: it has no key that is good.
         RateError: its key sends too much.
-        BacklogError: too much is under way.
+        UnknownEncodingError: its content type is none of them.
         BodyError: the body is too large, too slow or cut short.
         DatabaseError: the key is not in memory and PostgreSQL cannot be used.
     """
@@ -96,9 +101,10 @@ async def taken(request: Request, signal: Signal) -> Taken:
     receiver = receiver_of(request)
     holder = await holder_of(request, receiver)
     receiver.check_rate(holder)
+    found = media_type(request, *media_types)
     body = await body_of(request, receiver)
     receiver.counters.bytes.labels(signal).inc(len(body))
-    return Taken(receiver, holder, signal, body, began)
+    return Taken(receiver, holder, signal, media_type=found, body=body, began=began)
 
 
 async def holder_of(request: Request, receiver: Receiver) -> Holder:

@@ -23,7 +23,7 @@ from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject
 from flywheel.arbiter.evaluation.function_call_evaluator import FunctionCallEvaluator
 from flywheel.arbiter.logs import Step, routing_decision
 from flywheel.arbiter.outcomes import Outcome
-from flywheel.arbiter.registry import AgentProfile
+from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.routing.live import LiveRouter, Snapshot
 from flywheel.arbiter.routing.state import days
 from flywheel.arbiter.routing.strategy import IDLE, Load
@@ -32,7 +32,7 @@ from flywheel.arbiter.running.claims import Claims
 from flywheel.arbiter.running.executor import Executor
 from flywheel.arbiter.running.late import record_evaluation
 from flywheel.arbiter.running.loads import LocalSlots, Slots
-from flywheel.arbiter.running.recording import Attempt, judged, outcome, record, rejection
+from flywheel.arbiter.running.recording import Attempt, cost_of, judged, outcome, record, rejection
 from flywheel.arbiter.running.streaming import OnText
 from flywheel.arbiter.running.task_run import Parts
 from flywheel.arbiter.settings import ExecutionSettings
@@ -252,7 +252,7 @@ class Arbiter:
             ]
 
     def _record(self, one: _Decided, answer: Answer, profile: AgentProfile) -> Outcome | None:
-        parts, price = self._parts, profile.usd_per_million_tokens
+        parts, usd = self._parts, cost_of(profile, answer)
         answered_at = parts.clock()
         subject = Subject(
             task=one.benchmark,
@@ -261,10 +261,9 @@ class Arbiter:
             tenant_id=parts.tenant_id,
             agent_id=profile.id,
             at=answered_at,
-            usd_per_million_tokens=price,
+            cost_usd=usd,
         )
         verdict, unjudged = judged(parts.evaluator, subject)
-        usd = (answer.prompt_tokens + answer.output_tokens) * price / 1e6
         reason = answer.failure_reason
         attempt = Attempt(
             decision=one.decision,

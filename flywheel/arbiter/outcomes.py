@@ -16,7 +16,8 @@ from flywheel.records import Evaluation, Execution, RoutingDecision
 class Outcome(Struct, frozen=True, kw_only=True):
     """The result of one task. ``quality`` is the overall score, 0–1; ``label`` names the stream of traffic.
 
-    ``task`` is what routing knew of it, which the contextual strategy learns by; it is not stored.
+    ``task`` is what routing knew of it, which the contextual strategy learns by; of it languages and specializations
+    are stored.
     """
 
     task_id: str
@@ -34,13 +35,22 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def routed_task(decision: RoutingDecision) -> RoutedTask:
-    """What routing knew of the task that it decided on."""
+    """What routing knew of the task that it decided on.
+
+    A log names languages and specializations among its requirements: ``language:python``, ``specialization:law``.
+    """
     return RoutedTask(
         task_type=decision.task_type,
         complexity=decision.complexity,
         requirements=decision.requirements,
+        languages=_named(decision, "language:"),
+        specializations=_named(decision, "specialization:"),
         length=len(decision.description),
     )
+
+
+def _named(decision: RoutingDecision, prefix: str) -> tuple[str, ...]:
+    return tuple(name.removeprefix(prefix) for name in decision.requirements if name.startswith(prefix))
 
 
 def outcome_of(
@@ -49,16 +59,14 @@ def outcome_of(
     evaluation: Evaluation,
     *,
     label: str,
-    usd_per_million_tokens: float | None = None,
+    cost_usd: float | None = None,
     task: RoutedTask | None = None,
 ) -> Outcome:
-    """The outcome that a task's three logs tell of; its cost is not known where the agent's price is not given.
+    """The outcome that a task's three logs tell of; its cost is None where it is not known.
 
     ``task`` is what routing knew of it, where that is more than the logs tell.
     """
     assert execution.latency_ms is not None, "an arbiter measures; imported logs are no outcomes of its own"
-    assert execution.tokens_used is not None, "the same"
-    price = usd_per_million_tokens
     return Outcome(
         task_id=decision.task_id,
         tenant_id=decision.tenant_id,
@@ -70,7 +78,7 @@ def outcome_of(
         quality=evaluation.overall_score,
         latency_ms=execution.latency_ms,
         evaluated_at=evaluation.timestamp,
-        cost_usd=None if price is None else price * execution.tokens_used / 1e6,
+        cost_usd=cost_usd,
         task=task or routed_task(decision),
     )
 
@@ -80,7 +88,7 @@ def record_new(connection: Connection, outcomes: Sequence[Outcome]) -> list[Outc
     if not outcomes:
         return []
     in_order = sorted(outcomes, key=_key)
-    rows = [{k: v for k, v in msgspec.structs.asdict(outcome).items() if k != "task"} for outcome in in_order]
+    rows = [_row(outcome) for outcome in in_order]
     statement = insert(task_outcomes).values(rows).on_conflict_do_nothing()
     key = task_outcomes.c.tenant_id, task_outcomes.c.task_id
     new = {(row.tenant_id, row.task_id) for row in connection.execute(statement.returning(*key))}
@@ -89,3 +97,12 @@ def record_new(connection: Connection, outcomes: Sequence[Outcome]) -> list[Outc
 
 def _key(outcome: Outcome) -> tuple[str, str]:
     return outcome.tenant_id, outcome.task_id
+
+
+def _row(outcome: Outcome) -> dict[str, object]:
+    row = {name: value for name, value in msgspec.structs.asdict(outcome).items() if name != "task"}
+    task = outcome.task
+    return row | {
+        "languages": list(task.languages) if task else [],
+        "specializations": list(task.specializations) if task else [],
+    }

@@ -1,57 +1,40 @@
-"""The registry of agents: who there is, what each can do, and how each has done so far."""
+"""The registry of agents: who there is, what each can do, and how each has done so far.
 
-from typing import Literal
+Every change of a profile makes a revision that is kept: when, by whom, why, and the profile as it was from then on.
+"""
+
+from collections.abc import Callable
 
 import msgspec
-from msgspec import Struct
-from sqlalchemy import Connection, Engine, RowMapping, Select, func, select
+from sqlalchemy import Connection, Engine, Select, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from flywheel.arbiter.tables import agents, bandit_state
-from flywheel.errors import ConfigurationError
-from flywheel.settings import AgentSettings, Settings
+from flywheel.arbiter.profiles import (
+    AgentProfile,
+    Revision,
+    Status,
+    TrackRecord,
+    changes_between,
+    profile_from,
+    profile_of,
+    stored,
+)
+from flywheel.arbiter.tables import agent_revisions, agents, bandit_state
+from flywheel.errors import AgentExistsError, StaleRevisionError, UnknownAgentError
+from flywheel.settings import Settings
 
-Status = Literal["active", "disabled"]
-
-
-class TrackRecord(Struct, frozen=True, kw_only=True):
-    """How an agent did over all its tasks. The means are None before the first one."""
-
-    tasks: int = 0
-    success_rate: float | None = None
-    mean_quality: float | None = None
-    mean_latency_ms: float | None = None
-
-
-class AgentProfile(Struct, frozen=True, kw_only=True):
-    """An agent: what it runs, what it can do, what it costs.
-
-    ``model`` is ``base`` (the pretrained model of the settings), a folder, ``models:/NAME/VERSION`` (the model
-    registry), or an endpoint's model name. ``task_types`` empty means all. ``record`` is read, never written.
-    """
-
-    id: str
-    kind: Literal["local", "reference", "openai"]
-    name: str = ""
-    model: str = ""
-    model_family: str = ""
-    task_types: tuple[str, ...] = ()
-    languages: tuple[str, ...] = ()
-    specializations: tuple[str, ...] = ()
-    prompt: Literal["zero-shot", "few-shot"] = "zero-shot"
-    temperature: float = 0.0
-    usd_per_million_tokens: float = 0.0
-    base_url: str = ""
-    api_key_env: str = ""
-    timeout_s: float = 60.0
-    error_rate: float = 0.0
-    version: str = "1"
-    status: Status = "active"
-    record: TrackRecord = TrackRecord()
-
-    def can_do(self, task_type: str) -> bool:
-        """Whether this agent takes tasks of this type."""
-        return not self.task_types or task_type in self.task_types
+__all__ = [
+    "AgentProfile",
+    "AgentRegistry",
+    "Status",
+    "TrackRecord",
+    "change_profile",
+    "profile_of",
+    "write_profile",
+]
+Change = Callable[[AgentProfile], AgentProfile]
+CONFIGURATION = "configuration"
+"""Who changed a profile that came from the settings."""
 
 
 class AgentRegistry:
@@ -60,80 +43,178 @@ class AgentRegistry:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def register(self, profile: AgentProfile) -> None:
-        """Add an agent, or replace the profile of the one with this id. What was learned about it stays."""
+    def register(self, profile: AgentProfile, *, by: str = "", reason: str = "registered") -> AgentProfile:
+        """Add an agent, or replace the profile of the one with this id. What was learned about it stays.
+
+        Returns:
+            the profile with its revision; nothing is written where nothing differs.
+        """
         with self._engine.begin() as connection:
-            write_profile(connection, profile)
+            return write_profile(connection, profile, by=by, reason=reason)
+
+    def add(self, profile: AgentProfile, *, by: str = "", reason: str = "added") -> AgentProfile:
+        """Add an agent.
+
+        Raises:
+            AgentExistsError: there is one of this id.
+        """
+        with self._engine.begin() as connection:
+            if not _insert(connection, profile, by=by, reason=reason):
+                raise AgentExistsError(f"there is an agent {profile.id!r} already; change it, or choose another id")
+        return msgspec.structs.replace(profile, revision=1)
+
+    def change(
+        self, agent_id: str, change: Change, *, by: str = "", reason: str = "", revision: int | None = None
+    ) -> AgentProfile:
+        """Change a profile; nobody else changes it meanwhile. Id, revision and record stay what they are.
+
+        Args:
+            agent_id: whose.
+            change: from the present profile to the new one.
+            by: who changes it.
+            reason: why.
+            revision: the one that the change was decided on; None: whichever is present.
+
+        Raises:
+            UnknownAgentError: there is none of this id.
+            StaleRevisionError: the present revision is another one.
+        """
+        with self._engine.begin() as connection:
+            return change_profile(connection, agent_id, change, by=by, reason=reason, revision=revision)
 
     def get(self, agent_id: str) -> AgentProfile:
         """One agent.
 
         Raises:
-            ConfigurationError: there is none of this id.
+            UnknownAgentError: there is none of this id.
         """
         with self._engine.connect() as connection:
-            row = connection.execute(_profiles().where(agents.c.id == agent_id)).mappings().one_or_none()
-        if row is None:
-            raise _unknown(agent_id)
-        return _profile(row)
+            return _get(connection, agent_id)
 
     def list(self, *, status: Status | None = None) -> tuple[AgentProfile, ...]:
         """All agents by id, or those of one status."""
         query = _profiles() if status is None else _profiles().where(agents.c.status == status)
         with self._engine.connect() as connection:
-            return tuple(_profile(row) for row in connection.execute(query.order_by(agents.c.id)).mappings())
+            return tuple(profile_from(row) for row in connection.execute(query.order_by(agents.c.id)).mappings())
 
-    def set_status(self, agent_id: str, status: Status) -> None:
+    def set_status(self, agent_id: str, status: Status, *, by: str = "", reason: str = "") -> None:
         """Enable or disable an agent. A disabled one gets no new tasks; its record stays.
 
         Raises:
-            ConfigurationError: there is none of this id.
+            UnknownAgentError: there is none of this id.
         """
-        with self._engine.begin() as connection:
-            changed = connection.execute(agents.update().where(agents.c.id == agent_id).values(status=status))
-        if changed.rowcount == 0:
-            raise _unknown(agent_id)
+        self.change(agent_id, lambda profile: msgspec.structs.replace(profile, status=status), by=by, reason=reason)
+
+    def history(self, agent_id: str) -> tuple[Revision, ...]:
+        """The revisions of an agent's profile, oldest first, each with what it changed.
+
+        Raises:
+            UnknownAgentError: there is none of this id.
+        """
+        query = select(agent_revisions).where(agent_revisions.c.agent_id == agent_id)
+        with self._engine.connect() as connection:
+            rows = connection.execute(query.order_by(agent_revisions.c.revision)).all()
+        if not rows:
+            raise unknown(agent_id)
+        before = [rows[0].profile, *(row.profile for row in rows[:-1])]
+        return tuple(
+            Revision(
+                agent_id=row.agent_id,
+                revision=row.revision,
+                changed_at=row.changed_at,
+                changed_by=row.changed_by,
+                reason=row.reason,
+                changes=changes_between(former, row.profile),
+            )
+            for former, row in zip(before, rows, strict=True)
+        )
+
+    def at_revision(self, agent_id: str, revision: int) -> AgentProfile:
+        """The profile as a revision made it, without a record.
+
+        Raises:
+            UnknownAgentError: there is no such revision.
+        """
+        query = select(agent_revisions.c.profile).where(
+            agent_revisions.c.agent_id == agent_id, agent_revisions.c.revision == revision
+        )
+        with self._engine.connect() as connection:
+            found = connection.execute(query).scalar_one_or_none()
+        if found is None:
+            raise UnknownAgentError(f"there is no revision {revision} of an agent {agent_id!r}")
+        return msgspec.convert({**found, "revision": revision}, type=AgentProfile)
 
     def seed_from_settings(self, settings: Settings) -> int:
         """Add the agents of the settings that are not registered yet, and return how many were added.
 
         Those that are keep their profile: what somebody disabled or changed stays so over a restart.
         """
-        profiles = [profile_of(agent, settings) for agent in settings.agents]
-        rows = [{k: v for k, v in msgspec.structs.asdict(p).items() if k != "record"} for p in profiles]
-        if not rows:
-            return 0
-        statement = insert(agents).values(rows).on_conflict_do_nothing().returning(agents.c.id)
+        profiles = sorted((profile_of(agent, settings) for agent in settings.agents), key=lambda profile: profile.id)
         with self._engine.begin() as connection:
-            return len(connection.execute(statement).all())
+            return sum(_insert(connection, profile, by=CONFIGURATION, reason="in the settings") for profile in profiles)
 
 
-def write_profile(connection: Connection, profile: AgentProfile) -> None:
-    """Add an agent or replace its profile, in the caller's transaction."""
-    values = {name: value for name, value in msgspec.structs.asdict(profile).items() if name != "record"}
-    statement = insert(agents).values(values)
-    others = {name: statement.excluded[name] for name in values if name != "id"}
-    connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=others))
+def write_profile(
+    connection: Connection, profile: AgentProfile, *, by: str = "", reason: str = "registered"
+) -> AgentProfile:
+    """Add an agent or replace its profile, in the caller's transaction; the profile with its revision."""
+    if _insert(connection, profile, by=by, reason=reason):
+        return msgspec.structs.replace(profile, revision=1)
+    return change_profile(connection, profile.id, lambda _: profile, by=by, reason=reason)
 
 
-def profile_of(agent: AgentSettings, settings: Settings) -> AgentProfile:
-    """The profile of an agent that the settings describe."""
-    return AgentProfile(
-        id=agent.id,
-        kind=agent.kind,
-        name=agent.name or agent.id,
-        model=agent.model or ("base" if agent.kind == "local" else ""),
-        model_family=settings.model.base if agent.kind == "local" else agent.model or agent.kind,
-        task_types=agent.task_types,
-        specializations=("function-calling",),
-        prompt=agent.prompt,
-        temperature=agent.temperature,
-        usd_per_million_tokens=agent.usd_per_million_tokens,
-        base_url=agent.base_url,
-        api_key_env=agent.api_key_env,
-        timeout_s=agent.timeout_s,
-        error_rate=agent.error_rate,
+def change_profile(
+    connection: Connection, agent_id: str, change: Change, *, by: str, reason: str, revision: int | None = None
+) -> AgentProfile:
+    """Change a profile in the caller's transaction, which holds it from then on; see ``AgentRegistry.change``."""
+    _get(connection, agent_id)
+    connection.execute(select(agents.c.id).where(agents.c.id == agent_id).with_for_update())
+    present = _get(connection, agent_id)
+    if revision is not None and revision != present.revision:
+        raise StaleRevisionError(
+            f"agent {agent_id!r} is at revision {present.revision}, the change was decided on {revision}; "
+            f"read it again and decide anew"
+        )
+    read = {"id": present.id, "revision": present.revision, "record": present.record}
+    changed = msgspec.structs.replace(change(present), **read)
+    if changed == present:
+        return present
+    changed = msgspec.structs.replace(changed, revision=present.revision + 1)
+    values = stored(changed) | {"revision": changed.revision}
+    connection.execute(agents.update().where(agents.c.id == agent_id).values(values))
+    _keep(connection, changed, by=by, reason=reason)
+    return changed
+
+
+def _insert(connection: Connection, profile: AgentProfile, *, by: str, reason: str) -> bool:
+    """Add an agent; whether there was none of this id."""
+    statement = insert(agents).values(stored(profile) | {"revision": 1}).on_conflict_do_nothing()
+    if connection.execute(statement.returning(agents.c.id)).one_or_none() is None:
+        return False
+    _keep(connection, msgspec.structs.replace(profile, revision=1), by=by, reason=reason)
+    return True
+
+
+def _keep(connection: Connection, profile: AgentProfile, *, by: str, reason: str) -> None:
+    connection.execute(
+        agent_revisions.insert().values(
+            agent_id=profile.id,
+            revision=profile.revision,
+            changed_at=func.clock_timestamp(),
+            changed_by=by,
+            reason=reason,
+            profile=msgspec.to_builtins(stored(profile)),
+        )
     )
+
+
+def _get(connection: Connection, agent_id: str) -> AgentProfile:
+    if "\0" in agent_id:  # PostgreSQL has no such text
+        raise unknown(agent_id)
+    row = connection.execute(_profiles().where(agents.c.id == agent_id)).mappings().one_or_none()
+    if row is None:
+        raise unknown(agent_id)
+    return profile_from(row)
 
 
 def _profiles() -> Select[tuple[object, ...]]:
@@ -153,14 +234,6 @@ def _profiles() -> Select[tuple[object, ...]]:
     return select(*agents.c, *columns).join_from(agents, record, agents.c.id == record.c.agent_id, isouter=True)
 
 
-def _profile(row: RowMapping) -> AgentProfile:
-    values = {f"{name}": value for name, value in row.items()}  # plain str: the driver's names are a subclass
-    record = {name: values.pop(name) for name in TrackRecord.__struct_fields__}
-    measured = {name: float(value) for name, value in record.items() if value is not None and name != "tasks"}
-    return msgspec.convert(
-        {**values, "record": {"tasks": int(record["tasks"] or 0), **measured}}, type=AgentProfile, from_attributes=False
-    )
-
-
-def _unknown(agent_id: str) -> ConfigurationError:
-    return ConfigurationError(f"there is no agent {agent_id!r}; `flywheel agents list` shows those there are")
+def unknown(agent_id: str) -> UnknownAgentError:
+    """What is said of an id that nobody has."""
+    return UnknownAgentError(f"there is no agent {agent_id!r}; `flywheel agents list` shows those there are")

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Table,
     Text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from flywheel.database import Instant, metadata
 
@@ -34,14 +35,61 @@ agents = Table(
     Column("specializations", ARRAY(Text), nullable=False),
     Column("prompt", Text, nullable=False),
     Column("temperature", Double, nullable=False),
-    Column("usd_per_million_tokens", Double, nullable=False),
     Column("base_url", Text, nullable=False),
     Column("api_key_env", Text, nullable=False, comment="name of the variable, never the key"),
+    Column("function", Text, nullable=False, comment="of a Python agent, module:function"),
+    Column("command", ARRAY(Text), nullable=False, comment="program and arguments; empty: none"),
     Column("timeout_s", Double, nullable=False),
+    Column("max_concurrent", Integer, nullable=False, comment="calls at once in a process"),
+    Column("requests_per_minute", Integer, comment="null: no limit"),
+    Column("tokens_per_minute", Integer, comment="null: no limit"),
+    Column("usd_per_million_input_tokens", Double, nullable=False),
+    Column("usd_per_million_output_tokens", Double, nullable=False),
     Column("error_rate", Double, nullable=False),
     Column("version", Text, nullable=False),
     Column("status", Text, CheckConstraint("status IN ('active', 'disabled')", name="status"), nullable=False),
+    Column("revision", Integer, nullable=False, comment="counts the changes of this profile, from 1"),
 )
+
+agent_revisions = Table(
+    "agent_revisions",
+    metadata,
+    Column("agent_id", Text, ForeignKey("agents.id"), primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("changed_at", Instant, nullable=False),
+    Column("changed_by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("profile", JSONB, nullable=False, comment="whole, from then on"),
+)
+
+agent_loads = Table(
+    "agent_loads",
+    metadata,
+    Column("agent_id", Text, primary_key=True),
+    Column("process", Text, primary_key=True, comment="who says so: each process has rows of its own"),
+    Column("active", Integer, nullable=False, comment="tasks worked on"),
+    Column("queued", Integer, nullable=False, comment="tasks that wait for the agent"),
+    Column("unavailable_until", Instant, comment="its endpoint failed too often; null: it can be asked"),
+    Column("unavailable_because", Text, nullable=False),
+    Column("expires_at", Instant, nullable=False, comment="not renewed until then: the process is gone"),
+)
+
+capability_events = Table(
+    "capability_events",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("agent_id", Text, ForeignKey("agents.id"), nullable=False),
+    Column("field", Text, nullable=False, comment="task_types, languages or specializations of a profile"),
+    Column("name", Text, nullable=False, comment="which of them"),
+    Column("kind", Text, CheckConstraint("kind IN ('added', 'improved', 'degraded')", name="kind"), nullable=False),
+    Column("detected_at", Instant, nullable=False),
+    Column("evidence", JSONB, nullable=False, comment="the test and its numbers"),
+    Column("seen_until", Instant, nullable=False, comment="the newest outcome in it; the next test begins after"),
+    Column("proposal", Text, comment="add or remove the name in the profile; null: nothing to change"),
+    Column("applied_at", Instant, comment="null: not applied"),
+    Column("applied_by", Text),
+)
+Index("ix_capability_events_agent", capability_events.c.agent_id, capability_events.c.field, capability_events.c.name)
 
 bandit_state = Table(
     "bandit_state",
@@ -87,8 +135,11 @@ task_outcomes = Table(
     Column("latency_ms", Double, nullable=False),
     Column("evaluated_at", Instant, nullable=False),
     Column("cost_usd", Double, comment="null: not known"),
+    Column("languages", ARRAY(Text), nullable=False, comment="of the task, where its log tells; else empty"),
+    Column("specializations", ARRAY(Text), nullable=False, comment="the same"),
 )
 Index("ix_task_outcomes_label", task_outcomes.c.label)
+Index("ix_task_outcomes_agent", task_outcomes.c.agent_id, task_outcomes.c.evaluated_at)
 
 task_runs = Table(
     "task_runs",

@@ -140,7 +140,12 @@ class Task(Struct, frozen=True, kw_only=True):
     @property
     def all_requirements(self) -> tuple[str, ...]:
         """What the task needs, as routing and the log name it."""
-        return (*(f"tool:{tool.name}" for tool in self.tools), *self.requirements)
+        return (
+            *(f"tool:{tool.name}" for tool in self.tools),
+            *(f"language:{name}" for name in self.languages),
+            *(f"specialization:{name}" for name in self.specializations),
+            *self.requirements,
+        )
 
     def routed(self) -> RoutedTask:
         """The task as routing sees it."""

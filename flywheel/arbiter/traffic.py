@@ -27,8 +27,11 @@ from msgspec import Struct
 from sqlalchemy import Engine, func, select, text
 
 from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_registry_models
+from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Progress
 from flywheel.arbiter.arbiter import Arbiter, task_id_of
+from flywheel.arbiter.capability_events import look
+from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.tables import task_outcomes
@@ -109,14 +112,14 @@ def run_tasks(
     started = time.monotonic()
     AgentRegistry(engine).seed_from_settings(settings)
     tasks = stream(settings, engine, label=label)[:count]
-    with _only_runner(engine, label), _collector(settings, clock) as collector:
+    with _only_runner(engine, label), _collector(settings, clock) as collector, SharedLoads(engine) as shared:
         done = _done(engine, label)
         arbiter = Arbiter(
             engine,
             collector,
             tenant_id=settings.tenant_id,
             label=label,
-            make_agent=AgentFactory(settings, resolve_model=resolve_model),
+            make_agent=AgentFactory(settings, resolve_model=resolve_model, slots=Slots(shared)),
             clock=clock,
             rng=np.random.default_rng([zlib.crc32(label.encode()), len(done)]),
             routing=settings.routing,
@@ -132,6 +135,7 @@ def run_tasks(
             arbiter.run(round_tasks, on_progress=progress)
             _refuse_drops(collector, settings.segments_dir)
             finished += len(round_tasks)
+    look(engine, settings.capabilities)
     report = traffic_report(engine, label=label)
     return msgspec.structs.replace(report, seconds=time.monotonic() - started)
 

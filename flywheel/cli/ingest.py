@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from flywheel.collection.ingest import Request
     from flywheel.settings import Settings
 
-OWN_FORMATS = "native, agentdojo, tau2, tau-bench, autogpt-benchmarks, inspect-ai, mlflow, langfuse, atif, openai-chat"
+OWN_FORMATS = (
+    "native, agentdojo, tau2, tau-bench, autogpt-benchmarks, inspect-ai, otlp, mlflow, langfuse, atif, openai-chat"
+)
 
 
 @click.command()

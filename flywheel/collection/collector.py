@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +13,7 @@ import msgspec
 from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.delivery import Delivery
 from flywheel.collection.live_segment import recover_segments
-from flywheel.collection.sampling import EVERYTHING, Sampling
+from flywheel.collection.sampling import Sampling
 from flywheel.collection.writer import Durability, SegmentWriter
 from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecision, encode
 
@@ -49,9 +49,13 @@ class Collector:
         patience_s: how long a log waits for writes of other threads before it joins those that wait in memory.
         remove_identifiers: secrets and direct identifiers are replaced before the first write.
         detection: types of the team's own beside the built-in ones (``detection_of(settings.anonymization.types)``).
-        sampling: which heavy parts are kept.
-        dead_letters: folder of its own for them, best on another disk; else one below ``segments_dir``.
+        sampling: which heavy parts are kept; None: as configuration says (``collection.sampling``), else all.
+        dead_letters: folder of its own for them, best on another disk; None: as configuration says
+            (``collection.dead_letters``), else one below ``segments_dir``.
         max_waiting_bytes: of memory for what waits.
+
+    Raises:
+        ConfigurationError: the section ``collection`` cannot be used; the message names the field.
     """
 
     def __init__(
@@ -65,11 +69,17 @@ class Collector:
         patience_s: float = 0.1,
         remove_identifiers: bool = True,
         detection: "Detection | None" = None,
-        sampling: Sampling = EVERYTHING,
+        sampling: Sampling | None = None,
         dead_letters: Path | None = None,
         max_waiting_bytes: int = 16 * 1024 * 1024,
     ) -> None:
         segments_dir = Path(segments_dir)
+        if sampling is None or dead_letters is None:
+            from flywheel.collection.settings import configured
+
+            settings = configured()
+            sampling = settings.sampling if sampling is None else sampling
+            dead_letters = dead_letters or settings.dead_letters or segments_dir / DEAD_LETTERS
         self.clock = clock
         self._tenant_id = tenant_id
         self._durability = durability
@@ -80,7 +90,7 @@ class Collector:
         )
         self._delivery = Delivery(
             self._writer,
-            dead_letters=dead_letters or segments_dir / DEAD_LETTERS,
+            dead_letters=dead_letters,
             clock=clock,
             max_bytes=max_waiting_bytes,
         )
@@ -187,11 +197,12 @@ class Collector:
         assert self._remove is not None
         document: dict[str, Any] = msgspec.to_builtins(record)
         kept = {key: document.pop(key) for key in KEYS if key in document}
-        self._remove(document)
+        if not self._remove(document):
+            return encode(record)
         return encode({**kept, **document})
 
 
-def _remover(detection: "Detection | None") -> Callable[[dict[str, Any]], object]:
+def _remover(detection: "Detection | None") -> Callable[[dict[str, Any]], Mapping[str, int]]:
     """What is imported here takes a second: at the start of the service, not at its first task."""
     from flywheel.pool.anonymization.detection import DEFAULT
     from flywheel.pool.anonymization.edge import remove_identifiers

@@ -1,17 +1,18 @@
 """The account of an import: what was read, what became of it, and what the source did not have."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
 from flywheel.collection.completion import Completed
 from flywheel.collection.importers.interface import Rejected, Run
-from flywheel.records import Evaluation, Execution, Log, RoutingDecision
+from flywheel.records import Evaluation, Execution, Log, RoutingDecision, RubricScores
 
 NAMES_KEPT = 1000
 """Of agents and task types; a source with more uses something else in their place."""
 EXAMPLES_PER_REASON = 5
+TERMS_BESIDE_SAFETY = len(RubricScores.__struct_fields__) - 1
 FIELDS = (
     "timestamp",
     "latencyMs",
@@ -125,9 +126,11 @@ class Account(Struct, kw_only=True):
         add(self.present, (name for name, there in presence(run, completed) if there))
         self._fits(bool(run.messages) and not completed.waits, token_ids=run.token_ids)
 
-    def take_logs(self, logs: Iterable[Log]) -> None:
-        """Count the logs of one task, complete as they came."""
-        self.points += 1
+    def take_logs(self, logs: Sequence[Log]) -> None:
+        """Count the logs of one task as they came; without all three kinds it waits for the others."""
+        whole = {type(log) for log in logs} >= {RoutingDecision, Execution, Evaluation}
+        self.points += whole
+        self.waiting += not whole
         for log in logs:
             self.take_log(log)
 
@@ -199,6 +202,7 @@ def presence(run: Run, completed: Completed) -> Iterable[tuple[str, bool]]:
         ("toolCallSuccessRate", any(tally.failures is not None for tally in run.tools.values())),
         ("reward", not completed.waits),
         ("safety", run.safety is not None),
+        ("rubric", len(run.rubric) == TERMS_BESIDE_SAFETY and run.safety is not None),
         ("tokenIds", run.token_ids),
     )
 

@@ -10,17 +10,23 @@ from flywheel.collection.segments import OPEN_SUFFIX, closed_segments
 
 
 class CollectionStatus(Struct, frozen=True, kw_only=True):
-    """Counts of segments. ``closed_bytes`` is their size on disk; orphaned ones have no living writer."""
+    """Counts of segments. ``closed_bytes`` is their size on disk; orphaned ones have no living writer.
+
+    ``dead_letters`` are logs that could not be written, ``set_aside`` traces that could not be assembled.
+    """
 
     closed_segments: int
     closed_bytes: int
     live_segments: int
     orphaned_segments: int
     dead_letters: tuple[DeadLetter, ...]
+    set_aside: tuple[DeadLetter, ...] = ()
 
 
-def collection_status(segments_dir: Path, *, dead_letters: Path | None = None) -> CollectionStatus:
-    """Look at a folder; changes nothing.
+def collection_status(
+    segments_dir: Path, *, dead_letters: Path | None = None, spans_dir: Path | None = None
+) -> CollectionStatus:
+    """Look at a folder, and at that of spans if there is one; changes nothing.
 
     Raises:
         SegmentError: a dead letter cannot be read.
@@ -34,6 +40,7 @@ def collection_status(segments_dir: Path, *, dead_letters: Path | None = None) -
         live_segments=alive.count(True),
         orphaned_segments=alive.count(False),
         dead_letters=tuple(list_dead_letters(dead_letters or segments_dir / FOLDER)),
+        set_aside=tuple(list_dead_letters(spans_dir / FOLDER)) if spans_dir else (),
     )
 
 

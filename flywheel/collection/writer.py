@@ -191,8 +191,8 @@ class SegmentWriter:
                 segment.forget_unsynced()
             try:
                 segment.hand_over()
-            except OSError as error:
-                LOGGER.warning("%s cannot be handed over yet: %s; it stays and is recovered later", segment.path, error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the file stays, and the next segment's turn comes
+                LOGGER.warning("%s cannot be handed over yet: %r; it stays and is recovered later", segment.path, error)
                 self._left_behind_s = time.monotonic()
         if self._left_behind_s is not None and time.monotonic() - self._left_behind_s >= RECOVERY_INTERVAL_S:
             self._recover()
@@ -226,6 +226,9 @@ def _keep_house(reference: "weakref.ref[SegmentWriter]", wake: threading.Event) 
         writer = reference()
         if writer is None:
             return
-        writer.tick()
+        try:
+            writer.tick()
+        except Exception:  # whatever it was: what could not be done waits for the next second, and logging goes on
+            LOGGER.exception("keeping house in %s failed", writer._folder)
         busy = writer._busy
         del writer

@@ -158,8 +158,10 @@ def batch_of(
 
 
 def score_statistics(offers: Sequence[Offer]) -> dict[str, float]:
-    """Mean, least and greatest overall score."""
+    """Mean, least and greatest overall score; nothing of no offers."""
     scores = [offer.overall_score for offer in offers]
+    if not scores:
+        return {}
     return {"mean": fmean(scores), "min": min(scores), "max": max(scores)}
 
 

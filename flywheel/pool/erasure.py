@@ -1,11 +1,11 @@
 """Erasure of a tenant, or of tasks of it: from segments, quarantine, the lake and its old versions, tiers, and batches.
 
-In the order in which data flows, so that nothing can flow back: first the raw lines and the ledger, then the points of
-each day, then batches and what they spent of privacy budgets, then all earlier versions of the lake's tables. Each step
-takes the locks of those who write what it cleans, and can be repeated: a run that was killed is finished by the next
-one. The row in ``erasures`` is there before the first step, with the tenant's keyed hash and never its name; days and
-batches are entered into it before they can no longer be found. Of single tasks so are the points' ids, until it is
-finished: nothing else tells their copies once the validated points are gone.
+In the order in which data flows, so that nothing can flow back: first what waits, raw lines and the ledger, then the
+points of each day, then batches and what they spent of privacy budgets, then all earlier versions of the lake's tables.
+Each step takes the locks of those who write what it cleans, and can be repeated: a run that was killed is finished by
+the next one. The row in ``erasures`` is there before the first step, with the tenant's keyed hash and never its name;
+days and batches are entered into it before they can no longer be found. Of single tasks so are the points' ids, until
+it is finished: nothing else tells their copies once the validated points are gone.
 """
 
 from collections.abc import Callable, Collection
@@ -17,7 +17,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from psycopg.types.json import Jsonb
 
-from flywheel.collection.receiver.assembling import erase_spans
 from flywheel.collection.receiver.keys import forget_keys
 from flywheel.errors import FlywheelError, PoolError
 from flywheel.pool.anonymization.tenants import salts_of
@@ -26,6 +25,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.privacy_budget import count_spending, forget_spending
 from flywheel.pool.schemas import LAKE_TABLES
 from flywheel.pool.tenant_batches import erase_from_batch
+from flywheel.pool.tenant_letters import count_letters, erase_letters
 from flywheel.pool.tenant_lines import count_lines, erase_lines
 from flywheel.pool.tenant_points import copies_of, count_points, erase_points
 from flywheel.pool.tenant_runs import count_runs, forget_runs
@@ -162,10 +162,13 @@ def ledger_keys(pool: BenchmarkPool, tenant: Tenant) -> tuple[str, ...]:
 
 def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
     """What there is of a tenant now."""
+    letters = count_letters(pool, tenant)
     lines = count_lines(pool, tenant, now=now)
     points = count_points(pool, tenant)
     report = ErasureReport(
         removed={
+            "waiting_spans": letters.waiting_spans,
+            "dead_letters": letters.dead_letters,
             "segments": lines.segment_lines,
             "tasks": lines.tasks,
             "task_outcomes": lines.outcomes,
@@ -176,8 +179,8 @@ def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
         },
         days=tuple(sorted(lines.days | points.days)),
         batches=tuple(sorted(points.batches)),
-        open_segments=lines.open_segments,
-        open_lines=lines.open_lines,
+        open_segments=lines.open_segments + letters.open_segments,
+        open_lines=lines.open_lines + letters.open_lines,
         other_salt=points.other_salt,
         tasks=None if tenant.tasks is None else len(tenant.tasks),
     )
@@ -243,13 +246,13 @@ Step = Callable[[BenchmarkPool, Tenant, ErasureReport, frozenset[str], datetime]
 def erase_raw(
     pool: BenchmarkPool, tenant: Tenant, report: ErasureReport, ids: frozenset[str], now: datetime
 ) -> ErasureReport:
-    """The first step: what the receiver still lets in or holds, then lines in segments, ledger and quarantine."""
+    """The first step: what the receiver lets in, what waits or was kept aside, then segments, ledger and quarantine."""
     del ids
     forget_runs(pool, tenant)
     if tenant.tasks is None:
         forget_keys(pool, tenant.id)
-        erase_spans(pool.settings.spans_dir, pool.settings.segments_dir, tenant.id)
-        index_segments(pool, now=now)  # logs that the erased spans had become meanwhile
+    erase_letters(pool, tenant)
+    index_segments(pool, now=now)  # logs that spans had become meanwhile, and dead letters that were brought back
     days = erase_lines(pool, tenant, now=now)
     return replace(report, days=tuple(sorted({*report.days, *days})))
 

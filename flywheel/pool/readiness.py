@@ -107,10 +107,13 @@ def chosen_now(
 def offered_now(
     pool: BenchmarkPool, connection: "Connection[Any]", *, now: datetime, version: int | None = None
 ) -> tuple[list[Offer], dict[str, set[str]]]:
-    """What a batch can be chosen from, and per phase the points that are marked."""
+    """What a batch can be chosen from, and per phase the points that are marked.
+
+    These are points that name a benchmark task; for SFT alone, points of any origin.
+    """
     criteria = pool.settings.batch
     oldest = now - timedelta(days=max(criteria.sft.max_age_days, criteria.grpo.max_age_days))
-    offers = list(read_offers(pool, since=oldest, version=version, verifiable=True))
+    offers = list(read_offers(pool, since=oldest, version=version, verifiable=not criteria.sft_only))
     kept = untrainable(connection, pool.settings, {offer.source_task for offer in offers})
     marked = marked_points(connection, PHASES, since=oldest)
     return [offer for offer in offers if offer.source_task not in kept], marked
@@ -193,8 +196,9 @@ def missing(ready: Readiness, criteria: BatchSettings) -> tuple[str, ...]:
     lacking = [
         *filter(None, [ready.halted]),
         *missing_for("SFT", ready.sft, criteria.sft, known_task_types=ready.known_task_types),
-        *missing_for("GRPO", ready.grpo, criteria.grpo, known_task_types=ready.known_task_types),
     ]
+    if not criteria.sft_only:
+        lacking += missing_for("GRPO", ready.grpo, criteria.grpo, known_task_types=ready.known_task_types)
     state = DaysState(
         clean_fraction=ready.clean_fraction,
         privacy_violations=ready.privacy_violations,

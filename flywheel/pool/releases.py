@@ -60,6 +60,19 @@ def released_among(pool: BenchmarkPool, batch_ids: Collection[str]) -> dict[str,
         return dict(rows.fetchall())
 
 
+def without_grpo_among(pool: BenchmarkPool, batch_ids: Collection[str]) -> frozenset[str]:
+    """Which of these batches have no points for GRPO: their training ends with SFT.
+
+    Raises:
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    with pool.transaction() as connection:
+        rows = connection.execute(
+            "SELECT id FROM batches WHERE id = ANY(%s) AND distribution->'points'->'grpo' = '0'", (list(batch_ids),)
+        )
+        return frozenset(batch_id for (batch_id,) in rows)
+
+
 def made_among(pool: BenchmarkPool, batch_ids: Collection[str]) -> dict[str, datetime]:
     """When each of these batches was made; those that were never made are left out.
 

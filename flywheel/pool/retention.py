@@ -4,17 +4,20 @@ Only settled days are touched: all of their assets are of their last logs, and t
 step can be repeated: a run that was killed is finished by the next one. Full points also lie in the tables that the
 tiers are made from; they go when the warm tier gives the day up, and the ledger says so, so that nobody makes an old
 day's aggregates anew from nothing. After the cold tier's age everything goes, settled or not; the raw segments go with
-it once no run of their days is due (``flywheel.pool.expired_segments``).
+it once no run of their days is due (``flywheel.pool.expired_segments``). Dead letters go after
+``collection.dead_letter_days``.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
 from psycopg import Connection
 
+from flywheel.collection.dead_letters import FOLDER, expired_letters, remove_expired_letters
 from flywheel.errors import PoolError
 from flywheel.pool.expired_segments import find_expired_segments, remove_segments
 from flywheel.pool.intake import points_removed
@@ -25,13 +28,13 @@ from flywheel.pool.schemas import ANONYMIZED, COLD, LAKE_TABLES, POINT_COLUMNS, 
 from flywheel.pool.tiers import Stored, age_days, aggregate_cold, place_hot, place_warm, stored_points
 from flywheel.records import utc_day
 
-Store = Literal["hot", "warm", "points", "cold", "statistics", "quarantine", "waiting", "segments"]
+Store = Literal["hot", "warm", "points", "cold", "statistics", "quarantine", "waiting", "segments", "dead-letters"]
 
 
 class Expired(Struct, frozen=True, kw_only=True):
     """Something of a day that is older than its place. ``points`` are the tables that the tiers are made from.
 
-    Of ``segments`` the rows are raw lines, and the day is the one on which they were written.
+    Of ``segments`` and ``dead-letters`` the rows are raw lines, and the day is the one on which they were written.
     """
 
     store: Store
@@ -96,8 +99,24 @@ def find_expired(pool: BenchmarkPool, *, now: datetime) -> tuple[Expired, ...]:
         for segment in find_expired_segments(connection, last_kept=last_kept):
             lines[segment.written_day] += segment.lines
         found += [Expired(store="segments", day=day, rows=rows) for day, rows in lines.items()]
+    found += [Expired(store="dead-letters", day=day, rows=rows) for day, rows in expired_lines(pool, now=now).items()]
     order = get_args(Store)
     return tuple(sorted(found, key=lambda item: (item.day, order.index(item.store))))
+
+
+def expired_lines(pool: BenchmarkPool, *, now: datetime) -> Counter[date]:
+    """The lines of dead letters that nobody brought back in time, by the day on which they were kept."""
+    before = utc_day(now) - timedelta(days=pool.settings.collection.dead_letter_days)
+    lines: Counter[date] = Counter()
+    for folder in letter_folders(pool):
+        for letter in expired_letters(folder, before=before):
+            lines[letter.written_at.date()] += letter.logs
+    return lines
+
+
+def letter_folders(pool: BenchmarkPool) -> tuple[Path, Path]:
+    """Where dead letters lie: logs that were not delivered, traces that were set aside."""
+    return pool.settings.dead_letters_dir, pool.settings.spans_dir / FOLDER
 
 
 def settled_days(connection: Connection[Any]) -> frozenset[date]:
@@ -123,6 +142,7 @@ def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
         "quarantine": remove_quarantine,
         "waiting": remove_waiting,
         "segments": remove_segments,
+        "dead-letters": remove_letters,
     }
     removed: list[Expired] = []
     refusals: dict[date, str] = {}
@@ -200,6 +220,13 @@ def remove_waiting(pool: BenchmarkPool, day: date, now: datetime) -> None:
     del now
     with pool.transaction() as connection:
         connection.execute("DELETE FROM waiting_tasks WHERE day = %s", (day,))
+
+
+def remove_letters(pool: BenchmarkPool, day: date, now: datetime) -> None:
+    """Delete the dead letters of a day, which hold logs as they were before anything was anonymized."""
+    del now
+    for folder in letter_folders(pool):
+        remove_expired_letters(folder, day)
 
 
 def keep_below(pool: BenchmarkPool, day: date, now: datetime) -> None:

@@ -95,8 +95,12 @@ def choose(offers: Iterable[Offer], *, criteria: BatchSettings, marked: dict[str
         now: ages are counted from here.
     """
     known, rules = list(offers), rules_of(criteria)
-    for_sft = one_a_task(eligible(known, rules["sft"], marked=marked.get("sft", set()), now=now))
+    for_sft = one_a_task(
+        eligible(known, rules["sft"], marked=marked.get("sft", set()), now=now, measured=not criteria.sft_only)
+    )
     sft = pick(for_sft, rules["sft"], least=criteria.sft.points, most=criteria.max_sft_points)
+    if criteria.sft_only:
+        return Choice(sft=sft, grpo=())
     taken = {offer.source_task for offer in sft}
     others = [offer for offer in known if offer.source_task not in taken]
     for_grpo = one_a_task(eligible(others, rules["grpo"], marked=marked.get("grpo", set()), now=now))
@@ -104,12 +108,18 @@ def choose(offers: Iterable[Offer], *, criteria: BatchSettings, marked: dict[str
     return Choice(sft=sft, grpo=grpo)
 
 
-def eligible(offers: Iterable[Offer], rule: Rule, *, marked: set[str], now: datetime) -> list[Offer]:
-    """Points that a phase can learn from: young, not used before, with an answer, of quality or failures as asked."""
+def eligible(
+    offers: Iterable[Offer], rule: Rule, *, marked: set[str], now: datetime, measured: bool = True
+) -> list[Offer]:
+    """Points that a phase can learn from: young, not used before, of quality or failures as asked.
+
+    ``measured``: with an answer, latency and tokens, as a column says; else whether they have an answer is left to
+    those who read what they say. Imported runs have answers that nobody timed.
+    """
     return [
         offer
         for offer in fresh(offers, rule.max_age_days, marked=marked, now=now)
-        if offer.rl_ready and rule.takes(offer)
+        if (offer.rl_ready or not measured) and rule.takes(offer)
     ]
 
 

@@ -17,6 +17,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 IDLE_S = 20  # a stage that follows soon finds the processes of the one before
+GROWTH_BYTES = 1_000_000_000
+"""By so much may a process grow before loky takes it for leaking and starts another one. Allocators keep what a large
+part needed, a few hundred MB, and a start costs 1.3 s of a processor: imports, and the lists and patterns that names
+and secrets are found by."""
 OBJECTS_A_COLLECTION = 100_000  # records hold no cycles: looking for them more often takes a sixth of the time
 
 
@@ -44,9 +48,14 @@ def mapped(function: Callable[[Item], Result], items: Iterable[Item], *, process
     from loky import get_reusable_executor
     from loky.process_executor import BrokenProcessPool
 
-    # loky replaces a process that grew by 300 MB; allocators keep what a large part needed, so that is as it should be
+    # a replaced process is no news for whoever runs a day: what was under way is done by another one
     warnings.filterwarnings("ignore", message="A worker was restarted", category=UserWarning)
-    executor = get_reusable_executor(max_workers=processes, timeout=IDLE_S, initializer=prepare)
+    executor = get_reusable_executor(
+        max_workers=processes,
+        timeout=IDLE_S,
+        initializer=prepare,
+        env={"LOKY_MAX_MEMORY_LEAK_SIZE": str(GROWTH_BYTES)},
+    )
     running: deque[Future[Result]] = deque()
     try:
         for item in items:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, Engine, func, select
 
-from flywheel.arbiter.registry import AgentProfile, write_profile
+from flywheel.arbiter.registry import AgentProfile, change_profile, write_profile
 from flywheel.arbiter.tables import agents, alias_history
 
 MODEL_NAME = "flywheel-agent"
@@ -51,14 +51,21 @@ def promote(
         if predecessor == version:
             return profile
         if predecessor is not None:
-            retired = agents.update().where(agents.c.id == agent_id_of(predecessor)).values(status="disabled")
-            connection.execute(retired)
-        write_profile(connection, profile)
+            retire(connection, agent_id_of(predecessor), by=actor, reason=f"version {version} took its place: {reason}")
+        write_profile(connection, profile, by=actor, reason=reason)
         change = AliasChange(
             model_name=MODEL_NAME, alias=CHAMPION, version=version, set_at=now, actor=actor, reason=reason
         )
         connection.execute(alias_history.insert().values(msgspec.structs.asdict(change)))
     return profile
+
+
+def retire(connection: Connection, agent_id: str, *, by: str, reason: str) -> None:
+    """Route nothing more to an agent, if the registry has it."""
+    if connection.execute(select(agents.c.id).where(agents.c.id == agent_id)).one_or_none() is not None:
+        change_profile(
+            connection, agent_id, lambda p: msgspec.structs.replace(p, status="disabled"), by=by, reason=reason
+        )
 
 
 def agent_of(version: str, tags: Mapping[str, str]) -> AgentProfile:

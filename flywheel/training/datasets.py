@@ -5,7 +5,8 @@ a task that is not in the training split is refused here: this is the last door 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,36 @@ def training_tasks(points: Sequence[DataPoint], source: TaskSource) -> dict[str,
     return tasks
 
 
+def refuse_kept_tasks(points: Sequence[DataPoint], source: TaskSource) -> None:
+    """Hold points against the benchmark's splits. Those of another origin have no task that could be held out.
+
+    Raises:
+        TrainingError: a point's task is one that the benchmark does not know or keeps from training.
+    """
+    training_tasks(of_benchmark(points, source), source)
+
+
+def of_benchmark(points: Sequence[DataPoint], source: TaskSource) -> list[DataPoint]:
+    """The points that name tasks of this benchmark. Imported runs name tasks of others, which it cannot verify."""
+    return [point for point in points if (point.task.source or "").startswith(f"{source.name}:")]
+
+
+def fitting(row: dict[str, Any], length_of: Callable[[list[dict[str, str]]], int], most: int) -> dict[str, Any] | None:
+    """The row with the oldest messages left out until it has ``most`` tokens; None where that does not suffice.
+
+    What instructs stays, and so does the message that is answered: trainers cut a row off at its end, and the end is
+    the answer.
+    """
+    instructions = [message for message in row["prompt"] if message["role"] == "system"]
+    said = [message for message in row["prompt"] if message["role"] != "system"]
+
+    def fits(left_out: int) -> bool:
+        return length_of([*instructions, *said[left_out:], *row["completion"]]) <= most
+
+    left_out = bisect_left(range(len(said)), True, key=fits)
+    return {**row, "prompt": [*instructions, *said[left_out:]]} if left_out < len(said) else None
+
+
 def sft_rows(points: Sequence[DataPoint]) -> list[dict[str, Any]]:
     """One row a point, ``{"prompt": messages, "completion": [answer]}``, without demonstrations.
 
@@ -97,6 +128,12 @@ def answer_text(message: Message) -> str:
     )
 
 
+def prompt_text(message: Message) -> str:
+    """What a message of a prompt says: its text and its calls, whose arguments may be no JSON there."""
+    calls = (f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}' for call in message.tool_calls)
+    return "\n".join(filter(None, (message.content, *calls)))
+
+
 def _decoded(line: bytes, path: Path, number: int) -> DataPoint:
     try:
         return decode_point(line)
@@ -114,4 +151,4 @@ def _task_of(point: DataPoint, source: TaskSource) -> BenchmarkTask:
 
 
 def _row(message: Message) -> dict[str, str]:
-    return {"role": message.role, "content": message.content or ""}
+    return {"role": message.role, "content": prompt_text(message)}

@@ -16,7 +16,7 @@ from flywheel.errors import TrainingError
 from flywheel.settings import GrpoSettings
 from flywheel.tasks.catalog import source_of
 from flywheel.training.callbacks import StepReporter
-from flywheel.training.datasets import GRPO_FILE, grpo_rows, read_points, training_tasks
+from flywheel.training.datasets import GRPO_FILE, grpo_rows, of_benchmark, read_points, training_tasks
 from flywheel.training.generation import tokenize_chat
 from flywheel.training.job import (
     MODEL_FOLDER,
@@ -41,7 +41,11 @@ def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
         TrainingError: the batch cannot be trained on.
     """
     stopwatch = Stopwatch()
-    tasks = training_tasks(read_points(job.batch_dir / GRPO_FILE), source_of(job.tasks))
+    source, points = source_of(job.tasks), read_points(job.batch_dir / GRPO_FILE)
+    own = of_benchmark(points, source)
+    if not own:
+        raise TrainingError(f"none of {len(points):,} points names a task of {source.name}: no answer can be verified")
+    tasks = training_tasks(own, source)
     tokenizer = AutoTokenizer.from_pretrained(job.model_dir)
     # Shared prompts need masks of any shape: other kinds of attention would take them wrongly, without a word.
     attention = {"attn_implementation": "sdpa"} if use_cpu(job.trainer) else {}
@@ -63,6 +67,7 @@ def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
     return {
         "stage": job.stage,
         "tasks": len(rows),
+        "of_other_benchmarks": len(points) - len(own),
         "steps": trainer.state.global_step,
         "history": steps.history,
         "seconds": stopwatch.seconds,

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
+from flywheel.errors import TrainingError
+from flywheel.records import DataPoint
 from flywheel.tasks.catalog import source_of
 from flywheel.training.callbacks import StepReporter
-from flywheel.training.datasets import SFT_FILE, read_points, sft_rows, training_tasks
+from flywheel.training.datasets import SFT_FILE, fitting, read_points, refuse_kept_tasks, sft_rows
 from flywheel.training.format_check import tool_format_fraction
 from flywheel.training.job import (
     MODEL_FOLDER,
@@ -38,25 +41,48 @@ def train(job: SftJob, reporter: Reporter) -> dict[str, Any]:
     stopwatch = Stopwatch()
     source = source_of(job.tasks)
     points = read_points(job.batch_dir / SFT_FILE)
-    training_tasks(points, source)
+    refuse_kept_tasks(points, source)
+    tokenizer = AutoTokenizer.from_pretrained(job.model_dir)
+    rows = rows_that_fit(points, tokenizer, most=job.recipe.max_length)
     steps = StepReporter(reporter)
     trainer = SFTTrainer(
         model=AutoModelForCausalLM.from_pretrained(job.model_dir, dtype="float32"),
         args=configuration(job),
-        train_dataset=Dataset.from_list(sft_rows(points)),
-        processing_class=AutoTokenizer.from_pretrained(job.model_dir),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
         callbacks=[steps],
     )
     outcome = trainer.train()
     trainer.save_model(str(job.output_dir / MODEL_FOLDER))
     return {
         "stage": job.stage,
-        "points": len(points),
+        "points": len(rows),
+        "too_long": len(points) - len(rows),
         "steps": trainer.state.global_step,
         "loss": outcome.training_loss,
         "history": steps.history,
         "seconds": stopwatch.seconds,
     }
+
+
+def rows_that_fit(points: Sequence[DataPoint], tokenizer: Any, *, most: int) -> list[dict[str, Any]]:
+    """The rows of the points, their oldest messages left out where they are too long; the rest is left out whole.
+
+    Raises:
+        TrainingError: nothing fits.
+    """
+
+    def length_of(messages: list[dict[str, str]]) -> int:
+        text = tokenizer.apply_chat_template(messages, tokenize=False)
+        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    rows = [row for row in (fitting(row, length_of, most) for row in sft_rows(points)) if row is not None]
+    if not rows:
+        raise TrainingError(
+            f"none of {len(points):,} conversations has {most} tokens or fewer with its last question alone; "
+            f"raise sft.max_length"
+        )
+    return rows
 
 
 def configuration(job: SftJob) -> SFTConfig:

@@ -7,6 +7,8 @@ from msgspec import Struct
 
 STAGES = ("training_batch", "sft_model", "grpo_model", "deployment_candidate")
 """The assets that a batch's training makes, in their order."""
+SFT_STAGES = STAGES[:2]
+"""Those of a batch for SFT alone: nothing is compared, as there is nothing to verify its answers by."""
 MAX_ATTEMPTS = 3
 MAX_GIVEN_UP = 2
 """After so many batches in a row that failed for good the cause is not in their points."""

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, select
 
+from flywheel.arbiter.settings import AgentSettings
 from flywheel.arbiter.tables import bandit_state, task_outcomes
 from flywheel.arbiter.traffic import TrafficReport, run_tasks, stream, traffic_report
 from flywheel.collection.segments import Frame, closed_segments, read_segment
 from flywheel.database import connect
 from flywheel.errors import ConfigurationError, SegmentError, ServiceError, TaskSourceError
 from flywheel.records import decode_log
-from flywheel.settings import AgentSettings, Settings
+from flywheel.settings import Settings
 from flywheel.tasks import catalog
 from flywheel.tasks.source import Split
 from tests.fakes import FakeSource, benchmark_task

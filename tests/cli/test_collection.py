@@ -1,7 +1,6 @@
 """``flywheel collection`` shows what lies there and brings dead letters back."""
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,6 +45,23 @@ def test_retry_makes_dead_letters_segments_again(tmp_path: Path, elsewhere: bool
     options = ["--dead-letters", str(letters)] if elsewhere else []
     assert "1 dead letters are segments again" in run(tmp_path, "retry", *options)
     assert payloads_in(tmp_path / "segments") == [b"a", b"b"]
-    assert os.listdir(letters) == []
+    assert closed_segments(letters) == []
     assert "there are no dead letters" in run(tmp_path, "retry", *options)
     assert len(closed_segments(tmp_path / "segments")) == 1
+
+
+def test_traces_that_were_set_aside_are_shown_and_wait_again(tmp_path: Path) -> None:
+    letters = tmp_path / "spans" / "dead-letters"
+    write_dead_letter(letters, [b"span", b"event"], reason="KeyError", now=START)
+    found = json.loads(run(tmp_path, "status", "--json"))
+    assert [(letter["logs"], letter["reason"]) for letter in found["set_aside"]] == [(2, "KeyError")]
+    assert "2 spans of a trace, KeyError" in run(tmp_path, "status")
+    assert json.loads(run(tmp_path, "retry", "--json")) == {"retried": 1}
+    assert payloads_in(tmp_path / "spans") == [b"span", b"event"]
+
+
+def test_the_folder_of_dead_letters_is_configuration_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLYWHEEL_COLLECTION__DEAD_LETTERS", str(tmp_path / "other"))
+    write_dead_letter(tmp_path / "other", [b"a"], reason="EIO", now=START)
+    assert "1 logs, EIO" in run(tmp_path, "status")
+    assert json.loads(run(tmp_path, "retry", "--json")) == {"retried": 1}

@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
+from flywheel.collection import Collector
 from flywheel.collection.segments import Damage, Frame, closed_segments, read_segment
+from flywheel.records import Log, decode_log
+
+
+def logged(collector: Collector, folder: Path) -> list[Log]:
+    """What a collector has logged, which is closed for it."""
+    collector.close()
+    return [decode_log(payload) for payload in payloads_in(folder)]
 
 
 def payloads_in(folder: Path) -> list[bytes]:

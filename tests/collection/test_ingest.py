@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flywheel.collection import ingest as module
+from flywheel.collection import taking
 from flywheel.collection.importers import native
-from flywheel.collection.ingest import RECEIPT_SUFFIX, Request, ingest
+from flywheel.collection.ingest import Request, ingest
 from flywheel.collection.mapping import Mapping, RewardMapping
 from flywheel.collection.segments import Frame, closed_segments, read_segment
+from flywheel.collection.taking import RECEIPT_SUFFIX
 from flywheel.errors import ConfigurationError, SegmentError
 
 NATIVE = Request(format="native")
@@ -79,7 +80,7 @@ def test_a_higher_revision_of_a_mapping_makes_the_later_evaluation(tmp_path: Pat
 
 
 def test_a_file_cut_short_by_a_kill_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SEGMENT_BYTES", 10)
+    monkeypatch.setattr(taking, "SEGMENT_BYTES", 10)
     file = tmp_path / "a.jsonl"
     lines = [f"line {number}".encode() for number in range(9)]
     file.write_bytes(b"\n".join(lines))

@@ -1,15 +1,30 @@
 """Heavy parts are kept for a share of the tasks; the logs themselves always are."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flywheel.collection import Collector
 from flywheel.collection.sampling import Sampling
+from flywheel.collection.settings import CollectionSettings, configured
+from flywheel.errors import ConfigurationError
 from flywheel.records import Evaluation, Execution, Iteration, Message, MinimalDiffMetrics, RubricScores, Turn
+from flywheel.settings import Settings
+from tests.collection.reading import logged
 
+TOML = """
+[collection]
+dead_letter_days = 7
+[collection.sampling]
+conversation = 0
+judge = 0.5
+[ports]
+api = 9000
+"""
 AT = datetime(2025, 3, 1, tzinfo=UTC)
 EXECUTION = Execution(
     task_id="t",
@@ -80,3 +95,37 @@ def test_who_keeps_a_rarer_part_keeps_the_commoner_one(task_id: str, small: floa
 def test_a_share_outside_of_its_bounds_is_refused_by_name(share: float) -> None:
     with pytest.raises(ValueError, match=r"sampling\.judge is a share"):
         Sampling(judge=share)
+
+
+def test_configuration_says_what_is_kept_and_an_argument_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert configured() == CollectionSettings()
+    (tmp_path / "flywheel.toml").write_text(TOML)
+    assert configured() == CollectionSettings(sampling=Sampling(conversation=0, judge=0.5), dead_letter_days=7)
+    monkeypatch.setenv("FLYWHEEL_COLLECTION__SAMPLING__JUDGE", "0.25")
+    assert configured().sampling == Sampling(conversation=0, judge=0.25)
+    assert Settings.load().collection == configured()
+    for folder, given_sampling, kept in (("by file", None, 0), ("by argument", Sampling(), 1)):
+        with Collector(tmp_path / folder, "acme", sampling=given_sampling, remove_identifiers=False) as collector:
+            collector.log(EXECUTION)
+        (log,) = logged(collector, tmp_path / folder)
+        assert isinstance(log, Execution)
+        assert len(log.messages) == kept
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("SAMPLING__CONVERSATION", "2", "<= 1"),
+        ("SAMPLING__CONVERSATIONS", "1", "conversations"),
+        ("SAMPLING", '{"judge": "often"}', "judge"),
+        ("DEAD_LETTER_DAYS", "0", "dead_letter_days"),
+    ],
+)
+def test_configuration_that_cannot_be_used_is_said_with_its_field(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
+) -> None:
+    monkeypatch.setenv(f"FLYWHEEL_COLLECTION__{name}", value)
+    for load in (configured, Settings.load):
+        with pytest.raises(ConfigurationError, match=words):
+            load()

@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 
 from flywheel.collection import Collector, current_task
 from flywheel.collection.segments import closed_segments
-from flywheel.records import Evaluation, Execution, Log, RoutingDecision, RubricScores, decode_log
-from tests.collection.reading import payloads_in
+from flywheel.records import Evaluation, Execution, RoutingDecision, RubricScores
+from tests.collection.reading import logged
 
 EVALUATION: dict[str, Any] = {
     "quality_gates": (),
@@ -22,17 +21,6 @@ EVALUATION: dict[str, Any] = {
     "budget_compliant": True,
     "passed_all_mandatory": True,
 }
-
-
-@pytest.fixture
-def collector(tmp_path: Path) -> Iterator[Collector]:
-    with Collector(tmp_path, "acme", remove_identifiers=False) as made:
-        yield made
-
-
-def logged(collector: Collector, folder: Path) -> list[Log]:
-    collector.close()
-    return [decode_log(payload) for payload in payloads_in(folder)]
 
 
 def test_a_task_is_routed_executed_and_evaluated_in_this_order(collector: Collector, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Routers, agents and evaluators are logged without a change to their code."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +13,11 @@ from flywheel.arbiter.registry import AgentProfile
 from flywheel.arbiter.routing.router import Router
 from flywheel.arbiter.routing.task import RoutedTask
 from flywheel.collection import Collector
-from flywheel.records import Evaluation, Execution, Log, RoutingDecision, decode_log
+from flywheel.records import Evaluation, Execution, RoutingDecision
 from tests.arbiter.routing.pools import beliefs
-from tests.collection.reading import payloads_in
+from tests.collection.reading import logged
 from tests.collection.test_task_log import EVALUATION
 from tests.fakes import benchmark_task
-
-
-@pytest.fixture
-def collector(tmp_path: Path) -> Iterator[Collector]:
-    with Collector(tmp_path, "acme", remove_identifiers=False) as made:
-        yield made
-
-
-def logged(collector: Collector, folder: Path) -> list[Log]:
-    collector.close()
-    return [decode_log(payload) for payload in payloads_in(folder)]
 
 
 def test_functions_become_the_three_logs_of_a_task(collector: Collector, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,3 +115,15 @@ def test_all_seats_are_given_and_no_stratum_gets_more_than_it_has(sizes: dict[tu
         given_seats = apportioned(sizes, seats=seats)
         assert sum(given_seats.values()) == seats
         assert all(given_seats[name] <= sizes[name] for name in sizes)
+
+
+@given(offers)
+def test_for_sft_alone_nothing_is_kept_for_grpo_and_what_nobody_timed_takes_part(known: list[Offer]) -> None:
+    both = criteria(sft=1000)
+    alone = both.model_copy(update={"sft_only": True})
+    unmeasured = [msgspec.structs.replace(offer, rl_ready=False) for offer in known]
+    expected = choose(known, criteria=both, marked={}, now=NOW).sft
+    choice = choose(unmeasured, criteria=alone, marked={}, now=NOW)
+    assert choice.grpo == ()
+    assert [offer.id for offer in choice.sft] == [offer.id for offer in expected]
+    assert choose(unmeasured, criteria=both, marked={}, now=NOW).sft == ()

@@ -11,7 +11,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.releases import release_batch
 from flywheel.settings import Settings
 from resources.benchmark_pool import BenchmarkPoolResource
-from sensors.training_batch_ready import open_batches, training_batch_ready
+from sensors.training_batch_ready import open_batches, remaining, training_batch_ready
 from tests.pool.filling import LATER, fill, some_tasks
 
 
@@ -98,3 +98,22 @@ def test_a_verdict_of_an_older_batch_with_a_later_name_does_not_lift_the_brake(
         ("batch-2", True),
     ]
     assert tick(instance).startswith("batches batch-1, batch-2 failed 3 times each")
+
+
+def test_the_training_of_a_batch_for_sft_alone_ends_with_its_model(
+    instance: dg.DagsterInstance, pool: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_BATCH__SFT_ONLY", "true")
+    with BenchmarkPool.open(Settings.load()) as alone:
+        release_batch(alone, "b1", because="made for both", now=LATER, force=True)
+        make_batch(alone, "b2", now=LATER)
+    monkeypatch.delenv("FLYWHEEL_BATCH__SFT_ONLY")  # what the batch was made for stays
+    instance.add_dynamic_partitions("training_batches", ["b2"])
+    result = training_batch_ready(dg.build_sensor_context(instance=instance), benchmark_pool=BenchmarkPoolResource())
+    assert isinstance(result, dg.SensorResult)
+    assert result.run_requests is not None
+    assert [key.path[0] for key in result.run_requests[0].asset_selection or ()] == ["training_batch", "sft_model"]
+    for name in ("training_batch", "sft_model"):
+        instance.report_runless_asset_event(dg.AssetMaterialization(name, partition="b2"))
+    assert open_batches(instance, pool) == []
+    assert remaining(instance, "b2", sft_only=True) == [dg.AssetKey("training_batch")]

@@ -12,7 +12,17 @@ from flywheel.settings import Settings
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.prompt import prompt_messages, reference_answer
 from flywheel.tasks.source import BenchmarkTask, Split
-from flywheel.training.datasets import answer_text, grpo_rows, read_points, sft_rows, training_tasks
+from flywheel.training.datasets import (
+    answer_text,
+    fitting,
+    grpo_rows,
+    of_benchmark,
+    prompt_text,
+    read_points,
+    refuse_kept_tasks,
+    sft_rows,
+    training_tasks,
+)
 from tests.training.points import point_of
 
 SOURCE = load_source(Settings.load(profile="smoke"))
@@ -89,3 +99,41 @@ def test_grpo_asks_as_the_source_does_and_names_the_task() -> None:
     rows = grpo_rows(tasks)
     assert [row["task"] for row in rows] == list(tasks)
     assert [m["content"] for m in rows[0]["prompt"]] == [m.content for m in prompt_messages(next(iter(tasks.values())))]
+
+
+def test_points_of_other_origin_have_no_task_that_could_be_held_out() -> None:
+    task, kept = tasks_in(Split.TRAIN)[0], tasks_in(Split.HELDOUT)[0]
+    own = point_of(task, reference_answer(task))
+    sources = [None, "agentdojo:travel/user_task_1", f"{SOURCE.name}x:1"]
+    foreign = [msgspec.structs.replace(own, task=msgspec.structs.replace(own.task, source=name)) for name in sources]
+    refuse_kept_tasks([own, *foreign], SOURCE)
+    assert of_benchmark([own, *foreign], SOURCE) == [own]
+    with pytest.raises(TrainingError, match="never trained on"):
+        refuse_kept_tasks([*foreign, point_of(kept, "x")], SOURCE)
+
+
+def length_of(messages: list[dict[str, str]]) -> int:
+    return sum(len(message["content"]) for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("most", "left"), [(12, ["s", "a", "bb", "cccc"]), (11, ["s", "bb", "cccc"]), (9, ["s", "cccc"])]
+)
+def test_a_row_that_is_too_long_loses_its_oldest_messages_and_never_its_answer(most: int, left: list[str]) -> None:
+    said = [{"role": "user", "content": content} for content in ("a", "bb", "cccc")]
+    row = {
+        "prompt": [{"role": "system", "content": "s"}, *said],
+        "completion": [{"role": "assistant", "content": "yes."}],
+    }
+    found = fitting(row, length_of, most)
+    assert found is not None
+    assert [message["content"] for message in found["prompt"]] == left
+    assert found["completion"] == row["completion"]
+    assert fitting(row, length_of, 8) is None
+
+
+def test_calls_in_a_prompt_are_written_out_though_their_arguments_are_no_json() -> None:
+    calls = (ToolCall(name="f", arguments="{}"), ToolCall(name="g", arguments="x"))
+    message = Message(role="assistant", content="I look.", tool_calls=calls)
+    written = 'I look.\n{"name": "f", "arguments": {}}\n{"name": "g", "arguments": x}'
+    assert prompt_text(message) == written

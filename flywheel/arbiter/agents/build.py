@@ -1,14 +1,21 @@
 """From an agent's profile to the agent."""
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from flywheel.arbiter.agents.command import CommandAgent
+from flywheel.arbiter.agents.endpoint import Endpoints
 from flywheel.arbiter.agents.local import LoadedModels, LocalAgent
 from flywheel.arbiter.agents.openai_compatible import OpenAICompatibleAgent
+from flywheel.arbiter.agents.python_function import PythonAgent
 from flywheel.arbiter.agents.reference import ReferenceAgent
-from flywheel.arbiter.agents.strategy import Agent
-from flywheel.arbiter.registry import AgentProfile
+from flywheel.arbiter.agents.running import RunningAgent
+from flywheel.arbiter.agents.slots import Slots
+from flywheel.arbiter.agents.strategy import Agent, SingleTaskAgent
+from flywheel.arbiter.profiles import AgentProfile, stored
 from flywheel.errors import AgentError
 from flywheel.settings import Settings
 
@@ -28,34 +35,74 @@ def refuse_registry_models(name: str, version: int) -> Path:
 
 
 class AgentFactory:
-    """Makes agents; local models with the same folder are loaded once."""
+    """Makes agents, for several threads at once. Keep one per process: it holds what agents share.
 
-    def __init__(self, settings: Settings, *, resolve_model: ResolveModel = refuse_registry_models) -> None:
+    That is the slots, the endpoints with their circuit breakers and rate limits, and loaded models by folder. The agent
+    of a profile is made once, and anew when the profile was changed.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        resolve_model: ResolveModel = refuse_registry_models,
+        slots: Slots | None = None,
+    ) -> None:
+        """No agent yet; ``slots`` of its own, reported to nobody, where none are given."""
         self._settings = settings
         self._resolve_model = resolve_model
+        self._slots = slots or Slots()
         self._models = LoadedModels()
+        self._endpoints = Endpoints()
+        self._lock = threading.Lock()
+        self._made: dict[str, tuple[dict[str, Any], RunningAgent]] = {}
 
-    def __call__(self, profile: AgentProfile) -> Agent:
+    def __call__(self, profile: AgentProfile) -> RunningAgent:
         """The agent of this profile. What can fail about it fails at its first answer."""
-        if profile.kind == "reference":
-            return ReferenceAgent(error_rate=profile.error_rate)
-        if profile.kind == "openai":
-            return OpenAICompatibleAgent(
-                base_url=profile.base_url,
-                model=profile.model,
-                api_key_env=profile.api_key_env,
-                prompt=profile.prompt,
-                temperature=profile.temperature,
-                max_new_tokens=self._settings.model.max_new_tokens,
-                timeout_s=profile.timeout_s,
-            )
-        return LocalAgent(
-            partial(self._model_dir, profile.model),
-            self._models,
+        fields = stored(profile)
+        with self._lock:
+            known = self._made.get(profile.id)
+            if known is None or known[0] != fields:
+                known = self._made[profile.id] = (fields, RunningAgent(self._make(profile), profile, self._slots))
+            return known[1]
+
+    def _make(self, profile: AgentProfile) -> Agent | SingleTaskAgent:
+        match profile.kind:
+            case "reference":
+                return ReferenceAgent(error_rate=profile.error_rate)
+            case "openai":
+                return self._openai(profile)
+            case "python":
+                return PythonAgent(
+                    profile.function,
+                    prompt=profile.prompt,
+                    timeout_s=profile.timeout_s,
+                    max_overdue=profile.max_concurrent,
+                )
+            case "command":
+                return CommandAgent(profile.command, prompt=profile.prompt, timeout_s=profile.timeout_s)
+            case "local":
+                return LocalAgent(
+                    partial(self._model_dir, profile.model),
+                    self._models,
+                    prompt=profile.prompt,
+                    temperature=profile.temperature,
+                    max_new_tokens=self._settings.model.max_new_tokens,
+                    batch_size=self._settings.model.generation_batch,
+                )
+
+    def _openai(self, profile: AgentProfile) -> OpenAICompatibleAgent:
+        return OpenAICompatibleAgent(
+            self._endpoints.get(profile.base_url, model=profile.model, api_key_env=profile.api_key_env),
+            base_url=profile.base_url,
+            model=profile.model,
+            api_key_env=profile.api_key_env,
             prompt=profile.prompt,
             temperature=profile.temperature,
             max_new_tokens=self._settings.model.max_new_tokens,
-            batch_size=self._settings.model.generation_batch,
+            timeout_s=profile.timeout_s,
+            requests_per_minute=profile.requests_per_minute,
+            tokens_per_minute=profile.tokens_per_minute,
         )
 
     def _model_dir(self, model: str) -> Path:

@@ -1,8 +1,10 @@
 """An agent that generates on this machine: SmolLM2 or any model that transformers loads."""
 
+import threading
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,22 +21,32 @@ class LoadedModels:
     """Models in memory by folder: agents that differ only in prompt or temperature share one."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._locks: dict[Path, threading.Lock] = {}
         self._generators: dict[Path, Generator] = {}
 
-    def get(self, model_dir: Path) -> "Generator":
-        """The model of a folder, loaded on first use.
+    @contextmanager
+    def using(self, model_dir: Path) -> "Iterator[Generator]":
+        """The model of a folder, loaded on first use, for one thread at a time.
 
         Raises:
             AgentError: it cannot be loaded.
         """
-        if model_dir not in self._generators:
-            from flywheel.training.generation import Generator
+        with self._lock:
+            lock = self._locks.setdefault(model_dir, threading.Lock())
+        with lock:
+            if model_dir not in self._generators:
+                self._generators[model_dir] = _loaded(model_dir)
+            yield self._generators[model_dir]
 
-            try:
-                self._generators[model_dir] = Generator(model_dir)
-            except (OSError, ValueError) as error:  # what transformers raises for folders it cannot read
-                raise AgentError(f"the model in {model_dir} cannot be loaded: {error}") from error
-        return self._generators[model_dir]
+
+def _loaded(model_dir: Path) -> "Generator":
+    from flywheel.training.generation import Generator
+
+    try:
+        return Generator(model_dir)
+    except (OSError, ValueError) as error:  # what transformers raises for folders it cannot read
+        raise AgentError(f"the model in {model_dir} cannot be loaded: {error}") from error
 
 
 class LocalAgent:
@@ -70,16 +82,16 @@ class LocalAgent:
     def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
         """Answer all tasks; a sampled answer depends on its task, not on the others or on earlier calls."""
         prompts = [prompt_messages(task, self._prompt) for task in tasks]
-        model = self._models.get(self._model_dir())
-        started = time.perf_counter()
-        generations = model.generate(
-            prompts,
-            max_new_tokens=self._max_new_tokens,
-            temperature=self._temperature,
-            seeds=[zlib.crc32(task.id.encode()) for task in tasks],
-            batch_size=self._batch_size,
-            on_progress=on_progress,
-        )
+        with self._models.using(self._model_dir()) as model:
+            started = time.perf_counter()
+            generations = model.generate(
+                prompts,
+                max_new_tokens=self._max_new_tokens,
+                temperature=self._temperature,
+                seeds=[zlib.crc32(task.id.encode()) for task in tasks],
+                batch_size=self._batch_size,
+                on_progress=on_progress,
+            )
         latency_ms = (time.perf_counter() - started) * 1000 / max(1, len(tasks))
         return [
             Answer(

@@ -73,6 +73,19 @@ class Agent(Protocol):
 
 
 @runtime_checkable
+class SingleTaskAgent(Protocol):
+    """An agent that is asked for one task at a time; ``running.RunningAgent`` makes an ``Agent`` of it."""
+
+    async def ask(self, task: AgentTask) -> Answer:
+        """The answer, or one with a ``failure_reason``. Must not block its event loop; ends when it is cancelled.
+
+        Raises:
+            AgentError: the agent cannot answer anything.
+        """
+        ...
+
+
+@runtime_checkable
 class StreamingAgent(Protocol):
     """An agent that can hand out its answer while it is being written."""
 

@@ -16,7 +16,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     """An answer to be judged.
 
     ``task`` is what the agent was handed at first: a ``BenchmarkTask`` where there is a published answer. ``at`` is
-    the moment of the evaluation; ``task_id`` is what the logs are under.
+    the moment of the evaluation; ``task_id`` is what the logs are under; ``cost_usd`` is the answer's.
     """
 
     task: AgentTask
@@ -25,7 +25,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     tenant_id: str
     agent_id: str
     at: datetime
-    usd_per_million_tokens: float = 0.0
+    cost_usd: float = 0.0
 
 
 class CheckedCall(Struct, frozen=True, kw_only=True):

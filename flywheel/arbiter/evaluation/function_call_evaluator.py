@@ -24,7 +24,7 @@ class FunctionCallEvaluator:
             task_id=subject.task_id,
             agent_id=subject.agent_id,
             timestamp=subject.at,
-            usd_per_million_tokens=subject.usd_per_million_tokens,
+            cost_usd=subject.cost_usd,
             tenant_id=subject.tenant_id,
         )
         passed = evaluation.passed_all_mandatory

@@ -115,17 +115,16 @@ def evaluate(
     task_id: str,
     agent_id: str,
     timestamp: datetime,
-    usd_per_million_tokens: float = 0.0,
+    cost_usd: float = 0.0,
     tenant_id: str | None = None,
 ) -> Evaluation:
-    """Evaluate an answer. One that never came scores 0 in every term but safety."""
+    """Evaluate an answer that cost so much. One that never came scores 0 in every term but safety."""
     tokens_used = answer.prompt_tokens + answer.output_tokens
     if answer.failure_reason is not None:
         answer_check = CallCheck(format=0.0, tool=0.0, arguments=0.0, exact=False, reason=answer.failure_reason)
         scores = RubricScores(format=0.0, tool=0.0, task=0.0, minimal=0.0, cost=0.0, safety=1.0)
     else:
         answer_check = check(task.expected, task.tools, answer.text)
-        cost_usd = tokens_used * usd_per_million_tokens / 1e6
         scores = rubric_scores(task, answer_check, answer.text, tokens_used=tokens_used, cost_usd=cost_usd)
     gates = quality_gates(answer_check, scores)
     passed = all(gate.passed for gate in gates if gate.mandatory)

@@ -8,7 +8,8 @@ import numpy as np
 from msgspec import Struct
 from sqlalchemy import Engine
 
-from flywheel.arbiter.registry import AgentProfile, AgentRegistry
+from flywheel.arbiter.profiles import AgentProfile
+from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.routing.build import router_from
 from flywheel.arbiter.routing.router import Router
 from flywheel.arbiter.routing.strategy import Choice, Loads

@@ -17,7 +17,8 @@ class Objective(Struct, frozen=True, kw_only=True):
     Attributes:
         quality_per_usd: quality that one US dollar less is worth.
         quality_per_second: quality that one second less is worth.
-        max_usd_per_million_tokens: agents with a higher price get no task, whatever else; None: no limit.
+        max_usd_per_million_tokens: agents with a higher price, of input or output, get no task, whatever else; None:
+            no limit.
         must_have: specializations that every agent must have to get any task.
     """
 
@@ -40,7 +41,8 @@ class Objective(Struct, frozen=True, kw_only=True):
     def refusal(self, profile: AgentProfile, task: RoutedTask) -> str | None:
         """Why this agent must not have the task; None where it may."""
         limit = self.max_usd_per_million_tokens
-        if limit is not None and profile.usd_per_million_tokens > limit:
-            return f"{profile.id} costs {profile.usd_per_million_tokens:g} USD per million tokens, limit {limit:g}"
+        price = max(profile.usd_per_million_input_tokens, profile.usd_per_million_output_tokens)
+        if limit is not None and price > limit:
+            return f"{profile.id} costs {price:g} USD per million tokens, limit {limit:g}"
         missing = sorted({*self.must_have, *task.must_have} - set(profile.specializations))
         return f"{profile.id} is not specialized in {', '.join(missing)}" if missing else None

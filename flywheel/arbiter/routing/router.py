@@ -44,7 +44,8 @@ class Router:
             profiles: the agents, all of them active.
             beliefs: what is believed of them; its objective holds.
             strategy: Thompson sampling where none is given.
-            max_active: tasks that an agent may work on at once; one that does gets no more while another has room.
+            max_active: tasks that an agent may work on at once, or its profile's ``max_concurrent`` where that is less;
+                one that does gets no more while another has room.
 
         Raises:
             ConfigurationError: there is no agent.
@@ -56,6 +57,7 @@ class Router:
         self._profiles = tuple(profiles)
         self._members = beliefs.positions([profile.id for profile in profiles])
         self._max_active = max_active
+        self._room = {profile.id: min(max_active, profile.max_concurrent) for profile in profiles}
         self._candidates: dict[Hashable, _Candidates] = {}
         self._distributions: dict[Hashable, tuple[int, Distribution]] = {}
 
@@ -85,14 +87,13 @@ class Router:
         belief = self.beliefs.of(task.task_type, now)
         strategy, because = self.strategy, candidates.because
         kind = strategy.kind if candidates.capable else Strategy.FALLBACK
-        busy = {agent_id for agent_id, load in loads.items() if load.active >= self._max_active}
+        room, most = self._room, self._max_active
+        busy = {agent_id for agent_id, load in loads.items() if load.active >= room.get(agent_id, most)}
         if busy:
             free = self._with_room(candidates, busy)
             if free is None:
                 strategy, kind = LoadBalance(), Strategy.FALLBACK
-                because += (
-                    f"all {len(candidates.profiles)} work on {self._max_active} tasks; to wait for the least busy: "
-                )
+                because += f"all {len(candidates.profiles)} have all they may have; to wait for the least busy: "
             else:
                 candidates, because = free, free.because
         pool = Pool(

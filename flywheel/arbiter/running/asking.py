@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from flywheel.arbiter.agents.strategy import Agent, Answer, StreamingAgent
-from flywheel.arbiter.registry import AgentProfile
+from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.running.loads import Slots
 from flywheel.arbiter.running.streaming import Stream
 from flywheel.errors import AgentError

@@ -6,7 +6,7 @@ from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.cache.semantic_cache import Hit
 from flywheel.arbiter.evaluation.evaluator import Verdict
 from flywheel.arbiter.logs import Step, no_choice
-from flywheel.arbiter.registry import AgentProfile
+from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.running.calls import CallTimeoutError, TaskCancelledError
 from flywheel.arbiter.running.recording import Attempt
 from flywheel.arbiter.running.task_run import Ran, TaskRun

@@ -79,8 +79,8 @@ def _logs(unjudged: Execution, evaluation: Evaluation, *, now: datetime) -> tupl
 
 
 def _outcome(result: TaskResult, executed: Execution, evaluated: Evaluation, *, label: str) -> Outcome:
-    known = outcome_of(result.decision, executed, evaluated, label=label)
-    return msgspec.structs.replace(known, cost_usd=result.attempts[-1].spent.usd)
+    usd = result.attempts[-1].spent.usd
+    return outcome_of(result.decision, executed, evaluated, label=label, cost_usd=usd)
 
 
 def _amended(result: TaskResult, evaluated: Evaluation, *, logged: bool) -> TaskResult:

@@ -7,10 +7,11 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
 from flywheel.arbiter.logs import Step, best_of, execution, iterations_of
 from flywheel.arbiter.outcomes import Outcome, outcome_of
-from flywheel.arbiter.registry import AgentProfile
+from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.routing.task import RoutedTask
 from flywheel.arbiter.task import AttemptReport, Failure, Spent
 from flywheel.collection.collector import Collector
@@ -83,6 +84,11 @@ def judged(evaluator: Evaluator | None, subject: Subject) -> tuple[Verdict | Non
     return verdict, None if verdict else CANNOT_JUDGE
 
 
+def cost_of(profile: AgentProfile, answer: Answer) -> float:
+    """What an answer costs by the agent's prices, in US dollars."""
+    return profile.cost_usd(input_tokens=answer.prompt_tokens, output_tokens=answer.output_tokens)
+
+
 def rejection(verdict: Verdict | None) -> Failure | None:
     """What a verdict says against an answer; None where it, or nothing, says anything."""
     if verdict is None or verdict.passed:
@@ -120,13 +126,12 @@ def outcome(attempt: Attempt, recorded: Recorded, *, label: str, task: RoutedTas
     """What is learned of an attempt; None where nobody judged it."""
     if recorded.evaluation is None:
         return None
-    price = attempt.profile.usd_per_million_tokens
     return outcome_of(
         attempt.decision,
         recorded.execution,
         recorded.evaluation,
         label=label,
-        usd_per_million_tokens=price,
+        cost_usd=attempt.spent.usd,
         task=task,
     )
 

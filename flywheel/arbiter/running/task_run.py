@@ -14,13 +14,13 @@ from flywheel.arbiter.budgets import CoolDown, ThinkingBudget, reason_to_escalat
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
 from flywheel.arbiter.logs import Step, best_of, no_choice, routing_decision
 from flywheel.arbiter.outcomes import Outcome
-from flywheel.arbiter.registry import AgentProfile
+from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.routing.live import LiveRouter
 from flywheel.arbiter.routing.state import days
 from flywheel.arbiter.running.asking import ask
 from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, call
 from flywheel.arbiter.running.loads import Slots
-from flywheel.arbiter.running.recording import Attempt, Recorded, judged, outcome, record, rejection
+from flywheel.arbiter.running.recording import Attempt, Recorded, cost_of, judged, outcome, record, rejection
 from flywheel.arbiter.running.refinement import halt_score, with_feedback
 from flywheel.arbiter.running.streaming import OnText, Stream
 from flywheel.arbiter.settings import ExecutionSettings
@@ -121,14 +121,14 @@ class TaskRun:
         self._logged = recorded.written
         return Ran(result=self._result(attempt, recorded))
 
-    def judge(self, answer: Answer, *, agent_id: str, price: float = 0.0) -> tuple[Verdict | None, str | None]:
+    def judge(self, answer: Answer, *, agent_id: str, cost_usd: float = 0.0) -> tuple[Verdict | None, str | None]:
         """The verdict on an answer, or why there is none.
 
         Raises:
             CallTimeoutError: the evaluator took longer than the task has time.
             TaskCancelledError: the task was cancelled meanwhile.
         """
-        subject = self._subject(answer, agent_id=agent_id, price=price)
+        subject = self._subject(answer, agent_id=agent_id, cost_usd=cost_usd)
         if answer.failure_reason is not None:
             return failed_verdict(subject), None  # needs no time, and there may be none
         return call(
@@ -252,18 +252,18 @@ class TaskRun:
         self, profile: AgentProfile, asked: AgentTask, *, attempt: int, iteration: int
     ) -> tuple[Step, Failure | None]:
         answer, failure = self._answer(profile, asked, attempt=attempt, iteration=iteration)
-        usd = (answer.prompt_tokens + answer.output_tokens) * profile.usd_per_million_tokens / 1e6
+        usd = cost_of(profile, answer)
         if failure is not None and failure.kind == "cancelled":
             return Step(answer=answer, unjudged=failure.reason, usd=usd), failure
         try:
-            verdict, unjudged = self.judge(answer, agent_id=profile.id, price=profile.usd_per_million_tokens)
+            verdict, unjudged = self.judge(answer, agent_id=profile.id, cost_usd=usd)
         except CallTimeoutError:
             return Step(answer=answer, unjudged="the task's time was over before it was evaluated", usd=usd), failure
         except TaskCancelledError as error:
             return Step(answer=answer, unjudged=str(error), usd=usd), Failure(kind="cancelled", reason=str(error))
         return Step(answer=answer, verdict=verdict, unjudged=unjudged, usd=usd), failure
 
-    def _subject(self, answer: Answer, *, agent_id: str, price: float = 0.0) -> Subject:
+    def _subject(self, answer: Answer, *, agent_id: str, cost_usd: float = 0.0) -> Subject:
         return Subject(
             task=self.task.asked,
             answer=answer,
@@ -271,7 +271,7 @@ class TaskRun:
             tenant_id=self.parts.tenant_id,
             agent_id=agent_id,
             at=self.parts.clock(),
-            usd_per_million_tokens=price,
+            cost_usd=cost_usd,
         )
 
     def _answer(

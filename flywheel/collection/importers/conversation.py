@@ -1,10 +1,10 @@
 """Conversations of many makers as the pool's messages, with the calls counted on the way."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from flywheel.collection.importers.fields import MalformedError, expected, optional_text
 from flywheel.collection.importers.interface import Json, ToolTally
@@ -22,6 +22,8 @@ ROLES: Mapping[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
+STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
+"""How the simulated users of tau-bench and tau2-bench end a conversation."""
 TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
 compact = msgspec.json.Encoder().encode
 
@@ -34,6 +36,7 @@ class Conversation(Struct):
     names: dict[str, str] = {}
     steps: int = 0
     replaced_parts: bool = False
+    stopped: bool = False
 
     def say(
         self,
@@ -53,14 +56,19 @@ class Conversation(Struct):
         known = ROLES.get(role) if isinstance(role, str) else None
         if known is None:
             raise expected(f"one of {', '.join(ROLES)}", "role", role)
-        self.steps += known == "assistant"
-        for call in calls if counted else ():
+        if known == "assistant":
+            self.steps += 1
+        if calls and counted:
+            self.count(calls)
+        words = content if content is None or isinstance(content, str) else self._text(content)
+        self.messages.append(Message(role=known, content=words, name=name, tool_calls=calls, tool_call_id=call_id))
+
+    def count(self, calls: tuple[ToolCall, ...]) -> None:
+        """Count calls by their tools."""
+        for call in calls:
             self.tools.setdefault(call.name, ToolTally()).calls += 1
             if call.id is not None:
                 self.names[call.id] = call.name
-        self.messages.append(
-            Message(role=known, content=self._text(content), name=name, tool_calls=calls, tool_call_id=call_id)
-        )
 
     def judge(self, call_id: str | None, name: str | None, *, failed: bool) -> None:
         """Note of one call whether it went well."""
@@ -69,9 +77,7 @@ class Conversation(Struct):
             tally = self.tools[called]
             tally.failures = min(tally.calls, (tally.failures or 0) + failed)
 
-    def _text(self, content: object) -> str | None:
-        if content is None or isinstance(content, str):
-            return content
+    def _text(self, content: object) -> str:
         if not isinstance(content, list):
             raise expected("text or a list of parts", "content", content)
         return "\n".join(self._part(part) for part in content)
@@ -91,7 +97,17 @@ class Conversation(Struct):
     @property
     def rules(self) -> tuple[str, ...]:
         """Names of the rules by which it was made."""
-        return ("parts-other-than-text-as-their-type",) if self.replaced_parts else ()
+        return (
+            *(("parts-other-than-text-as-their-type",) if self.replaced_parts else ()),
+            *(("stop-of-simulated-user-left-out",) if self.stopped else ()),
+        )
+
+    def end_at_stop(self) -> None:
+        """Leave out the message by which a simulated user ended the conversation: no agent was shown it."""
+        last = self.messages[-1] if self.messages else None
+        if last is not None and last.role == "user" and any(stop in (last.content or "") for stop in STOPS):
+            self.messages.pop()
+            self.stopped = True
 
     def first(self, role: Role) -> str:
         """What was said first in a role; empty where nothing was."""
@@ -120,11 +136,14 @@ def openai_calls(message: Json) -> tuple[ToolCall, ...]:
     Raises:
         MalformedError: they are something else.
     """
-    calls: Any = message.get("tool_calls") or ()
-    if not isinstance(calls, list | tuple):
+    calls: Any = message.get("tool_calls")
+    older = message.get("function_call")
+    if not calls and older is None:
+        return ()
+    if not isinstance(calls or [], list):
         raise expected("a list", "tool_calls", calls)
-    found = [openai_call(call) for call in calls]
-    if (older := message.get("function_call")) is not None:
+    found = [openai_call(call) for call in calls or ()]
+    if older is not None:
         if not isinstance(older, dict):
             raise expected("an object", "function_call", older)
         found.append(call_of(older.get("name"), older.get("arguments"), None))
@@ -143,6 +162,31 @@ def openai_call(call: object) -> ToolCall:
     return call_of(name, arguments, call.get("id"))
 
 
+class SaidFunction(Struct, gc=False):
+    """A called function, in the usual form."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    arguments: str
+
+
+class SaidCall(Struct, gc=False):
+    """A call, in the usual form."""
+
+    function: SaidFunction
+    id: str | None = None
+
+
+class Said(Struct, gc=False):
+    """A message of OpenAI's API in its usual form. What has another is read field by field, and its faults named."""
+
+    role: Literal["system", "developer", "user", "human", "assistant", "agent", "ai", "tool", "function"]
+    content: str | None = None
+    name: str | None = None
+    tool_calls: tuple[SaidCall, ...] | None = None
+    tool_call_id: str | None = None
+    function_call: None = None
+
+
 def openai_conversation(messages: object, conversation: Conversation | None = None) -> Conversation:
     """Messages in the manner of OpenAI's API.
 
@@ -152,6 +196,34 @@ def openai_conversation(messages: object, conversation: Conversation | None = No
     conversation = conversation or Conversation()
     if not isinstance(messages, list):
         raise expected("a list", "messages", messages)
+    try:
+        usual = msgspec.convert(messages, list[Said])
+    except msgspec.ValidationError:
+        hear_each(messages, conversation)
+        return conversation
+    for said in usual:
+        calls: tuple[ToolCall, ...] = ()
+        if said.tool_calls:
+            calls = tuple(
+                ToolCall(name=call.function.name, arguments=call.function.arguments, id=call.id or None)
+                for call in said.tool_calls
+            )
+            conversation.count(calls)
+        role = ROLES[said.role]
+        if role == "assistant":
+            conversation.steps += 1
+        conversation.messages.append(
+            Message(role=role, content=said.content, name=said.name, tool_calls=calls, tool_call_id=said.tool_call_id)
+        )
+    return conversation
+
+
+def hear_each(messages: list[Any], conversation: Conversation) -> None:
+    """Add messages one by one, in whatever form they have.
+
+    Raises:
+        MalformedError: one has none; the message says which and where.
+    """
     for number, message in enumerate(messages):
         if not isinstance(message, dict):
             raise expected("an object", f"messages[{number}]", message)
@@ -165,4 +237,3 @@ def openai_conversation(messages: object, conversation: Conversation | None = No
             )
         except MalformedError as error:
             raise MalformedError(f"messages[{number}].{error}") from None
-    return conversation

@@ -11,18 +11,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from flywheel.collection.documents import UNREADABLE, member_content, rejection_of
+from flywheel.collection.importers import fields
 from flywheel.collection.importers.conversation import Conversation, call_of
-from flywheel.collection.importers.fields import (
-    MalformedError,
-    count,
-    identity,
-    mapping_of,
-    moment,
-    number,
-    objects,
-    optional_text,
-    text,
-)
 from flywheel.collection.importers.interface import Json, Opening, Rejected, Run, Value
 from flywheel.collection.importers.per_record import attempt
 from flywheel.collection.json_records import MAX_RECORD_BYTES, Record, decoded, records, too_large
@@ -100,19 +90,19 @@ def run_of(sample: Json, header: Json) -> Run | Rejected:
     Raises:
         MalformedError: a field is of another type.
     """
-    about = mapping_of(header, "eval")
-    model, task = text(about, "model"), text(about, "task")
-    sample_id, epoch = identity(sample, "id"), count(sample, "epoch") or 1
+    about = fields.mapping_of(header, "eval")
+    model, task = fields.text(about, "model"), fields.text(about, "task")
+    sample_id, epoch = fields.identity(sample, "id"), fields.count(sample, "epoch") or 1
     conversation = conversation_of(sample)
     scores = scores_of(sample)
     reward = reward_of(scores)
     started_at, rule = started(sample, about)
     tokens, output, thinking, shared = tokens_of(sample, model)
-    seconds = number(sample, "total_time")
+    seconds = fields.number(sample, "total_time")
     rules = [*conversation.rules, *([rule] if rule else []), *(["tokens-of-all-models"] if shared else [])]
     error = sample.get("error")
     return Run(
-        key=optional_text(sample, "uuid") or key_of(about, sample_id, epoch),
+        key=fields.optional_text(sample, "uuid") or key_of(about, sample_id, epoch),
         agent_id=model,
         category=task,
         source=f"inspect-ai:{task}/{sample_id}",
@@ -150,36 +140,37 @@ def reason_of(error: Any, limit: Any) -> str | None:
 
 def started(sample: Json, about: Json) -> tuple[Any, str]:
     """When a sample was started; logs before 2025 know only when the whole evaluation was."""
-    at, _ = moment(sample.get("started_at"), "started_at")
+    at, _ = fields.moment(sample.get("started_at"), "started_at")
     if at is not None:
         return at, ""
-    return moment(about.get("created"), "eval.created")[0], "time-of-evaluation"
+    return fields.moment(about.get("created"), "eval.created")[0], "time-of-evaluation"
 
 
 def conversation_of(sample: Json) -> Conversation:
     """The messages; a tool's message has an error where its call failed."""
-    conversation, attachments = Conversation(), mapping_of(sample, "attachments")
-    for place, message in enumerate(objects(sample, "messages")):
+    conversation, attachments = Conversation(), fields.mapping_of(sample, "attachments")
+    for place, message in enumerate(fields.objects(sample, "messages")):
         try:
             add(conversation, message, attachments)
-        except MalformedError as error:
-            raise MalformedError(f"messages[{place}].{error}") from None
+        except fields.MalformedError as error:
+            raise fields.MalformedError(f"messages[{place}].{error}") from None
     return conversation
 
 
 def add(conversation: Conversation, message: Json, attachments: Json) -> None:
     """Add one message, with its attached text in its place."""
     calls = tuple(
-        call_of(call.get("function"), call.get("arguments"), call.get("id")) for call in objects(message, "tool_calls")
+        call_of(call.get("function"), call.get("arguments"), call.get("id"))
+        for call in fields.objects(message, "tool_calls")
     )
     content = attached(message.get("content"), attachments)
     error = message.get("error")
     if isinstance(error, dict) and not content:
         content = error.get("message")
-    call_id = optional_text(message, "tool_call_id")
+    call_id = fields.optional_text(message, "tool_call_id")
     conversation.say(message.get("role"), content, calls=calls, call_id=call_id)
     if message.get("role") == "tool":
-        conversation.judge(call_id, optional_text(message, "function"), failed=error is not None)
+        conversation.judge(call_id, fields.optional_text(message, "function"), failed=error is not None)
 
 
 def attached(content: Any, attachments: Json) -> Any:
@@ -199,7 +190,7 @@ def attached(content: Any, attachments: Json) -> Any:
 def scores_of(sample: Json) -> dict[str, Value]:
     """The value of each scorer; of one that gives several, each by its name."""
     found: dict[str, Value] = {}
-    for name, score in mapping_of(sample, "scores").items():
+    for name, score in fields.mapping_of(sample, "scores").items():
         value = score.get("value") if isinstance(score, dict) else score
         values = {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
         found |= {key: one for key, one in values.items() if isinstance(one, bool | int | float | str)}
@@ -218,14 +209,14 @@ def reward_of(scores: dict[str, Value]) -> float | None:
 
 def tokens_of(sample: Json, model: str) -> tuple[int | None, int | None, int | None, bool]:
     """All tokens, those written and those of reasoning, of the model that is evaluated, or else of all models."""
-    usage = mapping_of(sample, "model_usage")
+    usage = fields.mapping_of(sample, "model_usage")
     own = [usage[model]] if model in usage else list(usage.values())
     counted = [one for one in own if isinstance(one, dict)]
     if not counted:
         return None, None, None, False
 
     def total(key: str) -> int | None:
-        amounts = [amount for one in counted if (amount := count(one, key)) is not None]
+        amounts = [amount for one in counted if (amount := fields.count(one, key)) is not None]
         return sum(amounts) if amounts else None
 
     return total("total_tokens"), total("output_tokens"), total("reasoning_tokens"), model not in usage

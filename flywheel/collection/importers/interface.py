@@ -6,7 +6,7 @@ pool's logs, and by which named rules it is completed, is the same for all forma
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -47,6 +47,7 @@ class Run(Struct, kw_only=True):
         reward: 0–1, where the format says what is good; None where a mapping must (``scores``) or nobody does.
         success: None: where the reward reaches the threshold.
         safety: 0–1, where the source judged it.
+        rubric: other terms of the rubric that the source judged, each 0–1.
         scores: the source's scores by name, for the mapping.
         derived: names of rules by which fields were computed from others of the same record.
         token_ids: whether the source has token ids and log-probabilities of what the agent wrote.
@@ -71,6 +72,7 @@ class Run(Struct, kw_only=True):
     success: bool | None = None
     reward: float | None = None
     safety: float | None = None
+    rubric: Mapping[str, float] = {}
     failure_reason: str | None = None
     scores: Mapping[str, Value] = {}
     notes: tuple[Note, ...] = ()
@@ -79,9 +81,10 @@ class Run(Struct, kw_only=True):
 
 
 class Logs(Struct, frozen=True):
-    """Ready-made logs of one task, where a format has them all: nothing is completed."""
+    """Ready-made logs of one task: nothing is completed. ``own_tenant``: they name it; else it is the import's."""
 
     logs: tuple[Log, ...]
+    own_tenant: bool = True
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -99,6 +102,24 @@ class Rejected(Struct, frozen=True, kw_only=True):
     detail: str = ""
     line: int | None = None
     item: str = ""
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """A part of a run that stands apart from the others: the key of its run, its kind, what orders it, its content."""
+
+    key: str
+    kind: str = ""
+    at: str = ""
+    line: int
+    raw: bytes
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """The rows of one run in order, each its kind and content, and the line of the one that was read first."""
+
+    key: str
+    line: int
+    rows: tuple[tuple[str, bytes], ...]
 
 
 class Opening(Struct, frozen=True, kw_only=True):
@@ -119,8 +140,8 @@ class Opening(Struct, frozen=True, kw_only=True):
     members: frozenset[str] = frozenset()
 
 
-class Importer(Protocol):
-    """One format. Third parties add theirs by the entry point group ``flywheel.importers``."""
+class Format(Protocol):
+    """What all importers are. Third parties add theirs by the entry point group ``flywheel.importers``."""
 
     name: str
     """What ``--format`` calls it."""
@@ -131,10 +152,28 @@ class Importer(Protocol):
         """Whether the document is of this format. Must not claim another's; quick and without side effects."""
         ...
 
+
+class Importer(Format, Protocol):
+    """One format whose records are runs."""
+
     def runs(self, document: "Document") -> Iterator[Run | Logs | Line | Rejected]:
         """The document's records, in order, one in memory at a time. Bad data is a ``Rejected``, not an exception."""
         ...
 
 
+@runtime_checkable
+class Gatherer(Format, Protocol):
+    """One format whose records are parts of runs, anywhere in the documents and files of one import."""
+
+    def rows(self, document: "Document") -> "Iterator[Row | Rejected]":
+        """The document's records, in order, one in memory at a time. Bad data is a ``Rejected``, not an exception."""
+        ...
+
+    def outcome(self, group: Group) -> "Run | Logs | Rejected":
+        """What becomes of the rows of one key, of all documents."""
+        ...
+
+
+AnyImporter = Importer | Gatherer
 Outcome = Run | Logs | Line | Rejected
 Json = dict[str, Any]

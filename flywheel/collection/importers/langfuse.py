@@ -1,16 +1,13 @@
 """Langfuse's exports: observations with their scores, in the current layout and in the one of traces before it.
 
-Observations of a trace and their scores are rows of their own, in files of their own, in no order. They are gathered by
-trace in a database on disk, so that memory stays bounded; the runs come at the end of a document that is an archive's
-member or a file. Latency is milliseconds in exports of integrations made before 2026-04-01 and seconds in later ones:
+Observations of a trace and their scores are rows of their own, in files of their own, in no order: they are gathered by
+trace. Latency is milliseconds in exports of integrations made before 2026-04-01 and seconds in later ones:
 where start and end of an observation are given, they say it, and its latency is not read.
 """
 
-import sqlite3
-import tempfile
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,7 +22,7 @@ from flywheel.collection.importers.fields import (
     number,
     optional_text,
 )
-from flywheel.collection.importers.interface import Json, Note, Opening, Rejected, Run, ToolTally, Value
+from flywheel.collection.importers.interface import Group, Json, Note, Opening, Rejected, Row, Run, ToolTally, Value
 from flywheel.collection.importers.per_record import NOT_OF_FORMAT
 from flywheel.collection.json_records import records
 
@@ -35,8 +32,6 @@ if TYPE_CHECKING:
 OBSERVATION, SCORE, TRACE = "observation", "score", "trace"
 OBSERVATION_KEYS = frozenset({"trace_id", "type", "start_time"})
 SCORE_KEYS = frozenset({"trace_id", "data_type", "value", "name"})
-SCHEMA = "CREATE TABLE rows (trace TEXT, kind TEXT, at TEXT, raw BLOB)"
-ENOUGH = 100_000
 decode_json = msgspec.json.Decoder().decode
 
 
@@ -51,36 +46,41 @@ class Langfuse:
         keys = frozenset(map(snake, opening.keys))
         return keys >= OBSERVATION_KEYS or keys >= SCORE_KEYS or {"trace", "observations"} <= keys
 
-    def runs(self, document: "Document") -> Iterator[Run | Rejected]:
-        """The document's traces."""
-        with tempfile.TemporaryDirectory() as folder:
-            gathered = sqlite3.connect(Path(folder) / "rows.db", isolation_level=None)
+    def rows(self, document: "Document") -> Iterator[Row | Rejected]:
+        """The document's observations, traces and scores."""
+        for record in records(document):
+            if isinstance(record, Rejected):
+                yield record
+                continue
             try:
-                gathered.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {SCHEMA}; BEGIN")
-                yield from gather(document, gathered)
-                gathered.execute("CREATE INDEX by_trace ON rows (trace)")
-                for (trace,) in gathered.execute("SELECT DISTINCT trace FROM rows ORDER BY trace"):
-                    yield run_of_trace(gathered, trace)
-            finally:
-                gathered.close()
+                yield from rows_of({snake(name): value for name, value in record.value.items()}, record.line)
+            except MalformedError as error:
+                yield Rejected(reason=NOT_OF_FORMAT, detail=str(error), line=record.line, item=record.item)
 
-
-def gather(document: "Document", gathered: sqlite3.Connection) -> Iterator[Rejected]:
-    """Put the document's rows down by trace; yields those that are none."""
-    for record in records(document):
-        if isinstance(record, Rejected):
-            yield record
-            continue
+    def outcome(self, group: Group) -> Run | Rejected:
+        """The run of one trace."""
+        rows = Rows()
+        for kind, raw in group.rows:
+            value = decode_json(raw)
+            if kind == TRACE:
+                rows.trace = value
+            else:
+                (rows.observations if kind == OBSERVATION else rows.scores).append(value)
+        if not rows.observations:
+            detail = "no observation of the trace came; give observations and scores together"
+            return Rejected(reason="no observations", detail=detail, line=group.line, item=group.key)
         try:
-            rows = list(rows_of({snake(name): value for name, value in record.value.items()}))
+            return run_of(group.key, rows)
         except MalformedError as error:
-            yield Rejected(reason=NOT_OF_FORMAT, detail=str(error), line=record.line, item=record.item)
-            continue
-        gathered.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", rows)
+            return Rejected(reason=NOT_OF_FORMAT, detail=str(error), line=group.line, item=group.key)
 
 
-def rows_of(value: Json) -> Iterator[tuple[str, str, str, bytes]]:
-    """A record as rows: trace, kind, time and JSON. A trace of the older layout holds its observations and scores."""
+def rows_of(value: Json, line: int) -> list[Row]:
+    """The rows of a record: a trace of the older layout holds its observations and scores.
+
+    Raises:
+        MalformedError: it names no trace, or what it holds is no list.
+    """
     if "trace" in value and "observations" in value:
         trace = named(an_object(value["trace"], "trace"))
         value = {**trace, "observations": value["observations"], "scores": value.get("scores", ())}
@@ -93,15 +93,20 @@ def rows_of(value: Json) -> Iterator[tuple[str, str, str, bytes]]:
     if not isinstance(trace_id, str) or not trace_id:
         raise expected("the id of a trace", "trace_id", trace_id)
     inner = {name: value.pop(name, None) or [] for name in ("observations", "scores")} if kind == TRACE else {}
-    yield trace_id, kind, str(value.get("start_time") or ""), msgspec.json.encode(value)
+    found = [row_of(value, trace_id, kind, line)]
     for name, of_kind in (("observations", OBSERVATION), ("scores", SCORE)):
         rows = inner.get(name, [])
         if not isinstance(rows, list | tuple):
             raise expected("a list", name, rows)
-        for row in rows:
-            if isinstance(row, dict):  # older exports name the observations of a trace by id alone
-                known = named(row)
-                yield trace_id, of_kind, str(known.get("start_time") or ""), msgspec.json.encode(known)
+        # Older exports name the observations of a trace by id alone.
+        found += [row_of(named(row), trace_id, of_kind, line) for row in rows if isinstance(row, dict)]
+    return found
+
+
+def row_of(value: Json, trace_id: str, kind: str, line: int) -> Row:
+    """A row of a trace, by its start."""
+    at = str(value.get("start_time") or "")
+    return Row(key=trace_id, kind=kind, at=at, line=line, raw=msgspec.json.encode(value))
 
 
 def named(value: Json) -> Json:
@@ -109,6 +114,7 @@ def named(value: Json) -> Json:
     return {snake(name): one for name, one in value.items()}
 
 
+@lru_cache(maxsize=4096)
 def snake(name: str) -> str:
     """``traceId`` as ``trace_id``."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
@@ -120,25 +126,6 @@ class Rows(msgspec.Struct):
     trace: Json = {}
     observations: list[Json] = []
     scores: list[Json] = []
-
-
-def run_of_trace(gathered: sqlite3.Connection, trace_id: str) -> Run | Rejected:
-    """The run of one trace."""
-    rows = Rows()
-    found = gathered.execute("SELECT kind, raw FROM rows WHERE trace = ? ORDER BY at LIMIT ?", (trace_id, ENOUGH))
-    for kind, raw in found:
-        value = decode_json(raw)
-        if kind == TRACE:
-            rows.trace = value
-        else:
-            (rows.observations if kind == OBSERVATION else rows.scores).append(value)
-    if not rows.observations:
-        detail = "no observation of the trace is in this document; give both in one: cat observations/* scores/*"
-        return Rejected(reason="no observations", detail=detail, item=trace_id)
-    try:
-        return run_of(trace_id, rows)
-    except MalformedError as error:
-        return Rejected(reason=NOT_OF_FORMAT, detail=str(error), item=trace_id)
 
 
 def run_of(trace_id: str, rows: Rows) -> Run:

@@ -230,6 +230,18 @@ def text_of_json(content: Any) -> str:
     return convert(content, str)
 
 
+def integer_of_json(content: Any) -> int:
+    """An ``intValue``, which JSON may have as a text.
+
+    Raises:
+        ValueError: it is none of 64 bits.
+    """
+    found = int(convert(content, int | str))
+    if not -(2**63) <= found < 2**63:
+        raise ValueError(f"an integer of {found.bit_length():,} bits; those of OTLP have 64")
+    return found
+
+
 def bytes_of_json(content: Any) -> str:
     """A ``bytesValue``, which stays base64.
 
@@ -260,7 +272,7 @@ def mapping_of_json(content: Any) -> Attributes:
 VALUES: dict[str, Callable[[Any], Any]] = {
     "stringValue": text_of_json,
     "boolValue": lambda content: convert(content, bool),
-    "intValue": lambda content: int(convert(content, int | str)),
+    "intValue": integer_of_json,
     "doubleValue": lambda content: float(convert(content, float | str)),
     "bytesValue": bytes_of_json,
     "arrayValue": list_of_json,

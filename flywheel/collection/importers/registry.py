@@ -4,7 +4,7 @@ import importlib
 import importlib.metadata
 from functools import cache
 
-from flywheel.collection.importers.interface import Importer, Opening
+from flywheel.collection.importers.interface import AnyImporter, Opening
 from flywheel.errors import ConfigurationError
 
 GROUP = "flywheel.importers"
@@ -15,6 +15,7 @@ OWN = {
     "tau-bench": "flywheel.collection.importers.tau_bench:TauBench",
     "autogpt-benchmarks": "flywheel.collection.importers.autogpt_benchmarks:AutoGptBenchmarks",
     "inspect-ai": "flywheel.collection.importers.inspect_ai:InspectAi",
+    "otlp": "flywheel.collection.importers.otlp_files:OtlpFiles",
     "mlflow": "flywheel.collection.importers.mlflow_traces:MlflowTraces",
     "langfuse": "flywheel.collection.importers.langfuse:Langfuse",
     "atif": "flywheel.collection.importers.atif:Atif",
@@ -24,7 +25,7 @@ OWN = {
 
 
 @cache
-def importers() -> tuple[Importer, ...]:
+def importers() -> tuple[AnyImporter, ...]:
     """One importer of each format. Those of other packages are asked first: who installs one wants it.
 
     Raises:
@@ -34,27 +35,27 @@ def importers() -> tuple[Importer, ...]:
     return (*others, *map(of_path, OWN.values()))
 
 
-def of_entry_point(entry: importlib.metadata.EntryPoint) -> Importer:
+def of_entry_point(entry: importlib.metadata.EntryPoint) -> AnyImporter:
     """The importer of an installed package.
 
     Raises:
         ConfigurationError: it cannot be loaded.
     """
     try:
-        importer: Importer = entry.load()()
+        importer: AnyImporter = entry.load()()
     except Exception as error:
         raise ConfigurationError(f"the importer {entry.name} ({entry.value}) cannot be loaded: {error}") from error
     return importer
 
 
-def of_path(path: str) -> Importer:
+def of_path(path: str) -> AnyImporter:
     """The importer of a module of the project."""
     module, _, name = path.partition(":")
-    importer: Importer = getattr(importlib.import_module(module), name)()
+    importer: AnyImporter = getattr(importlib.import_module(module), name)()
     return importer
 
 
-def importer_of(name: str) -> Importer:
+def importer_of(name: str) -> AnyImporter:
     """The importer of a format.
 
     Raises:
@@ -67,6 +68,6 @@ def importer_of(name: str) -> Importer:
     raise ConfigurationError(f"there is no importer for the format {name!r}; there are {known}")
 
 
-def recognized(opening: Opening) -> Importer | None:
+def recognized(opening: Opening) -> AnyImporter | None:
     """The importer whose format a document has; None if no one knows it."""
     return next((importer for importer in importers() if importer.recognizes(opening)), None)

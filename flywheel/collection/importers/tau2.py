@@ -120,6 +120,7 @@ def conversation_of(value: Json) -> tuple[Conversation, int | None, int | None]:
                 output_tokens = (output_tokens or 0) + written
         except MalformedError as error:
             raise MalformedError(f"messages[{place}].{error}") from None
+    conversation.end_at_stop()
     return conversation, tokens, output_tokens
 
 

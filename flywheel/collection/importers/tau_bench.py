@@ -50,6 +50,7 @@ def run_of(record: Record, stem: str) -> Run:
     task = identity(value, "task_id")
     domain = next((name for name in DOMAINS if name in stem.lower()), "unknown-domain")
     conversation = openai_conversation(value.get("traj"))
+    conversation.end_at_stop()
     instruction = optional_text(mapping_of(mapping_of(value, "info"), "task"), "instruction")
     return Run(
         key=blake2b(stem.encode() + b"\0" + record.raw, digest_size=12).hexdigest(),

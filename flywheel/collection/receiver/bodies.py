@@ -1,8 +1,8 @@
 """Bodies of requests: their content encoding undone within bounds, and split into items."""
 
-import re
 import zlib
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Literal
 
 import msgspec
@@ -12,8 +12,9 @@ from flywheel.errors import FlywheelError
 ZSTD_WINDOW = 8 * 2**20  # RFC 9659: what a decoder of HTTP content must support, and need not exceed
 ZSTD_SLICE = 256  # 4 bytes can make 128 kB: so much at once stays below 9 MB
 PIECE = 1 << 20
-# A string without its end is taken whole: to look for the end again from each of its quotes takes time by the square.
-BRACKETS = re.compile(rb'[\[\]{}]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+OPENING, CLOSING = b"[{", b"]}"
+STEPS = bytes.maketrans(OPENING + CLOSING, b"\x01\x01\xff\xff")  # as signed numbers: one level in, one level out
+OTHERS = bytes(set(range(256)) - set(OPENING + CLOSING))
 
 Encoding = Literal["identity", "gzip", "zstd"]
 
@@ -130,16 +131,13 @@ def items_of(body: bytes, *, lines: bool) -> list[bytes]:
 
 
 def is_deeper(item: bytes, depth: int) -> bool:
-    """Whether a JSON text nests deeper; a text that is no JSON may be called deep or not."""
+    """Whether a JSON text nests deeper; a text that is no JSON may be called deep or not.
+
+    Each step goes through the text once, in C: what is escaped goes, then every other piece between quotes, which are
+    the strings, then all but brackets. Each of these is a step in or out.
+    """
     if item.count(b"{") + item.count(b"[") <= depth:
         return False
-    level = 0
-    for found in BRACKETS.finditer(item):
-        symbol = found[0]
-        if symbol in {b"{", b"["}:
-            level += 1
-            if level > depth:
-                return True
-        elif symbol in {b"}", b"]"}:
-            level -= 1
-    return False
+    plain = item.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in item else item
+    brackets = b"".join(plain.split(b'"')[::2]).translate(STEPS, OTHERS)
+    return max(accumulate(memoryview(brackets).cast("b")), default=0) > depth

@@ -162,6 +162,9 @@ class GroupCommitter:
             failure = DiskError(f"the receiver's disk does not take it ({name}); send it again later")
         except SegmentError as error:
             failure = DiskError(str(error))
+        except Exception as error:  # those who wait are told, and the thread that writes for all others lives on
+            logger.exception("requests were not stored")
+            failure = DiskError(f"the receiver met an error of its own ({type(error).__name__}); send it again later")
         with self._changed:
             self._waiting_bytes -= sum(batch.size for batch in group)
         if failure is not None:

@@ -47,8 +47,31 @@ class Counters:
             ["outcome"],
             registry=self.registry,
         )
+        self.set_aside = Counter(
+            "flywheel_set_aside_traces",
+            "Traces, or lines of them, that could not be assembled, by the error; they are dead letters now.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self.failed_rounds = Counter(
+            "flywheel_failed_assembling_rounds",
+            "Rounds in which no trace was assembled, by the error; their spans wait.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self.dead_letters = Gauge(
+            "flywheel_dead_letter_files",
+            "Files of dead letters of this home: logs that could not be written, spans that were set aside.",
+            ["of"],
+            registry=self.registry,
+        )
         self.waiting_spans = Gauge(
             "flywheel_waiting_spans", "Spans that wait for the rest of their trace.", registry=self.registry
+        )
+        self.pool_up = Gauge(
+            "flywheel_pool_metrics_up",
+            "1 if this answer has the pool's metrics, 0 if PostgreSQL or the lake could not be read.",
+            registry=self.registry,
         )
         self.key_outages = Counter(
             "flywheel_receiver_database_outages",

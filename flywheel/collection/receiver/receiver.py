@@ -4,13 +4,17 @@ It knows no protocol: ``flywheel.api.receiving`` speaks HTTP to it, ``flywheel.a
 receivers may share a home: each writes segments of its own, keys and named requests are in PostgreSQL.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.receiver.admission import Admitted
 from flywheel.collection.receiver.assembling import Assembler
 from flywheel.collection.receiver.committing import BacklogError, GroupCommitter
@@ -18,6 +22,7 @@ from flywheel.collection.receiver.counters import Counters
 from flywheel.collection.receiver.idempotency import IdempotentRequests
 from flywheel.collection.receiver.keys import Holder, KeyRing
 from flywheel.collection.receiver.rates import RateLimiter
+from flywheel.collection.segments import closed_segments
 from flywheel.collection.writer import SegmentWriter
 from flywheel.errors import DatabaseError, RetryLaterError, ServiceError
 from flywheel.pool.pool import BenchmarkPool
@@ -25,6 +30,8 @@ from flywheel.pool.pool import BenchmarkPool
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
+
+logger = logging.getLogger(__name__)
 
 Signal = Literal["routing", "execution", "evaluation", "feedback", "traces", "events"]
 SPANS: tuple[Signal, ...] = ("traces", "events")
@@ -69,6 +76,8 @@ class Receiver:
         )
         self._forgetting = threading.Thread(target=self._forget_requests, name="forget-requests", daemon=True)
         self.counters.waiting_bytes.set_function(lambda: self._logs.waiting_bytes + self._spans.waiting_bytes)
+        for of, folder in (("logs", settings.dead_letters_dir), ("spans", settings.spans_dir / DEAD_LETTERS)):
+            self.counters.dead_letters.labels(of).set_function(partial(count_files, folder))
 
     def __enter__(self) -> Self:
         self._logs.start()
@@ -147,8 +156,9 @@ class Receiver:
 
         Raises:
             DiskError: the disk has no room.
-            ServiceError: a thread of the receiver has ended; start the service again.
+            ServiceError: a thread of the receiver has ended; start the service again. Or no trace can be assembled.
         """
+        self._assembler.check()
         for committer in (self._logs, self._spans):
             if not committer.works:
                 raise ServiceError("the receiver's writing thread has ended; its log says why, start the service again")
@@ -161,5 +171,14 @@ class Receiver:
         while not self._stopped.wait(3600.0):
             try:
                 self.requests.forget_old(now=self.clock())
-            except DatabaseError:
-                continue  # an hour later is early enough
+            except (
+                Exception
+            ) as error:  # whatever it is: an hour later is early enough, and a thread that ended is never
+                logger.warning(
+                    "old requests were not forgotten: %s", error, exc_info=not isinstance(error, DatabaseError)
+                )
+
+
+def count_files(folder: Path) -> float:
+    """How many dead letters a folder has; 0 where it is not."""
+    return float(len(closed_segments(folder)))

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0020_task_runs"
-down_revision = "0018_routing"
+down_revision = "0019_agent_registry"
 
 INSTANT = sa.DateTime(timezone=True)
 

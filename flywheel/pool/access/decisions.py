@@ -86,6 +86,8 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         "quarantine.read": Action(roles=("reviewer",), fields="all"),
         "waiting.read": Action(roles=("reviewer",), fields="all"),
         "quarantine.decide": Action(roles=("reviewer",), fields="all"),
+        "agents.read": Action(roles=("analyst", "arbiter", "admin"), whole_pool=True, all_time=True),
+        "agents.change": Action(roles=("admin",), whole_pool=True, all_time=True),
         "access.manage": Action(roles=("admin",)),
         "audit.read": Action(roles=("admin",)),
     }

@@ -48,16 +48,14 @@ class Detector:
         own = set(self.forms)
         parts = [(family, tuple(form for form in family.forms if form in own)) for family in families]
         self._scouts = tuple(Scout(some, family) for family, some in parts if some) or (Scout(self.forms, Family(())),)
-        self._needs = frozenset(need for scout in self._scouts for need in scout.needs)
 
     def detect(self, text: str) -> Iterator[Span]:
         """Every value of a closed form in a text, from left to right, without overlaps."""
         data = text.encode("utf-8", "surrogatepass")
         wide = len(data) != len(text)
         position = counted = characters = 0  # bytes counted, characters in those
-        absent = {need for need in self._needs if need not in data}
         ahead = [  # a heap of where the next match of each scout may be
-            (-1, number, -1) for number, scout in enumerate(self._scouts) if not scout.needs or scout.needs - absent
+            (-1, number, -1) for number, scout in enumerate(self._scouts) if scout.may_find_in(data)
         ]
         patience = PATIENCE * len(data)
         while ahead:
@@ -130,12 +128,16 @@ class Detector:
 
 
 class Scout:
-    """Looks for the next place where a form of a family may begin. Without one of ``needs`` in a text there is none."""
+    """Looks for the next place where a form of a family may begin."""
 
     def __init__(self, forms: tuple[Form, ...], family: Family) -> None:
         self._patterns = tuple(form.pattern for form in forms)
-        self.needs = frozenset(bytes([code]) for code in family.needs)
+        self._needs = tuple(bytes([code]) for code in family.needs)
         self.is_loosened = family.is_loosened
+
+    def may_find_in(self, data: bytes) -> bool:
+        """Whether the data has any of what each match of the family has one of."""
+        return not self._needs or any(need in data for need in self._needs)
 
     def search(self, data: bytes, position: int, *, exactly: bool) -> tuple[int, int]:
         """Start and end of the next match; behind the end of the data where there is none.

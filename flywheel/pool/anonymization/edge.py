@@ -5,15 +5,15 @@ another.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flywheel.pool.anonymization.context import find_in_context
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.forms import IDENTIFYING
-from flywheel.pool.anonymization.places import places_in
-from flywheel.pool.anonymization.spans import Named, by_text, read, whole_texts
+from flywheel.pool.anonymization.places import Place, places_in
+from flywheel.pool.anonymization.spans import SEPARATOR, Named, by_text, read, whole_texts
 from flywheel.pool.anonymization.text import Anonymizer
 
 
@@ -27,17 +27,43 @@ def remove_identifiers(record: dict[str, Any] | list[Any], *, detection: Detecti
     Returns:
         How many values were replaced, by type.
     """
+    places = places_in(record, detection=detection)
+    if not may_find(places, detection=detection):
+        return Counter()
     anonymizer = Anonymizer(find=find_at_edge, detection=detection)
-    anonymizer.replace(places_in(record, detection=detection))
+    anonymizer.replace(places)
     return anonymizer.replaced
+
+
+def may_find(places: Sequence[Place], *, detection: Detection) -> bool:
+    """Whether anything is to be replaced in these places. Most records have nothing, and are told so at little cost."""
+    if not places:
+        return False
+    if any(place.type is not None and is_identifying(place.type, detection) for place in places):
+        return True
+    texts = [place.text for place in places]
+    joined = SEPARATOR.join(texts)
+    if not joined.isascii() or "%" in joined or "\\" in joined or joined.count("\0") >= len(texts):
+        joined = read(texts)[1]  # it reads otherwise than it is written
+    return next(found_in(joined, detection), None) is not None
 
 
 def find_at_edge(
     texts: Sequence[str], *, named: Sequence[Named] = (), detection: Detection = DEFAULT
 ) -> list[list[Span]]:
     """Closed forms in each text, and what keys name of own types and of what identifies somebody or opens something."""
-    own = [one for one in named if one.type in detection.names | IDENTIFYING]
+    own = [one for one in named if is_identifying(one.type, detection)]
     views, joined = read(texts)
-    spans = [*detection.detect_at_edge(joined), *whole_texts(texts, own, views, detection)]
-    spans += (span for span in find_in_context(joined) if span.type in IDENTIFYING)
+    spans = [*found_in(joined, detection), *whole_texts(texts, own, views, detection)]
     return by_text(spans, joined, views, texts)
+
+
+def found_in(joined: str, detection: Detection) -> Iterator[Span]:
+    """What goes whatever a key says of it: closed forms, and what the text around it says."""
+    yield from detection.detect_at_edge(joined)
+    yield from (span for span in find_in_context(joined) if span.type in IDENTIFYING)
+
+
+def is_identifying(kind: str, detection: Detection) -> bool:
+    """Whether a key of this kind is enough for a value to go, whatever it looks like."""
+    return kind in IDENTIFYING or kind in detection.names

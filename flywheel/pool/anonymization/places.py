@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 
-WORD = 20  # letters: nothing to find in a role, a verdict, a language
+WORD = 20  # letters: a longer one may be a secret
+NONE: frozenset[str] = frozenset()
 
 
 class Place(Struct, frozen=True):
@@ -22,45 +23,59 @@ class Place(Struct, frozen=True):
     is_key: bool = False
 
 
-def places_in(value: Any, *, kept: tuple[str, ...] = (), detection: Detection = DEFAULT) -> list[Place]:
+def places_in(value: Any, *, kept: frozenset[str] = NONE, detection: Detection = DEFAULT) -> list[Place]:
     """Every text within a dictionary or list. ``kept`` names keys of the outermost one to leave out.
 
     ``detection`` says what keys mean.
     """
     places: list[Place] = []
-    collect(value, places, detection, kept=kept)
+    if type(value) is list:
+        collect_items(value, places, detection)
+    else:
+        collect(value, places, detection, kept=kept)
     return places
 
 
-def collect(
-    value: Any,
-    places: list[Place],
-    detection: Detection,
-    *,
-    kept: tuple[str, ...] = (),
-    kind: str | None = None,
-) -> None:
-    """Add them to the places."""
-    is_list = type(value) is list
-    items: Any = enumerate(value) if is_list else value.items()
-    of_item, is_value = kind, False
+def collect(value: dict[str, Any], places: list[Place], detection: Detection, *, kept: frozenset[str] = NONE) -> None:
+    """Add those of a dictionary."""
     facts_of_key = detection.facts_of_key
-    for key, item in items:
-        if not is_list:
-            if key in kept:
-                continue
-            of_item, is_value = facts_of_key(key)
-            if is_value:
-                places.append(Place(value, key, key, is_key=True))
-        if type(item) is str:
-            if of_item or not (len(item) <= WORD and item.isalpha() and item.islower()):
-                places.append(Place(value, key, item, of_item))
-        elif type(item) is list:
-            collect(item, places, detection, kind=of_item)
-        elif type(item) is dict:
+    for key, item in value.items():
+        if key in kept:
+            continue
+        kind, is_value = facts_of_key(key)
+        if is_value:
+            places.append(Place(value, key, key, is_key=True))
+        type_of_item = type(item)
+        if type_of_item is str:
+            if kind or not is_plain_word(item):
+                places.append(Place(value, key, item, kind))
+        elif type_of_item is int:
+            if kind in detection.numeric:
+                places.append(Place(value, key, str(item), kind))
+        elif item and type_of_item is list:
+            collect_items(item, places, detection, kind=kind)
+        elif item and type_of_item is dict:
             collect(item, places, detection)
-        elif type(item) is int and of_item in detection.numeric:
-            places.append(Place(value, key, str(item), of_item))
+
+
+def collect_items(value: list[Any], places: list[Place], detection: Detection, *, kind: str | None = None) -> None:
+    """Add those of a list; ``kind`` is what its key says of its items."""
+    for number, item in enumerate(value):
+        type_of_item = type(item)
+        if type_of_item is dict:
+            collect(item, places, detection)
+        elif type_of_item is str:
+            if kind or not is_plain_word(item):
+                places.append(Place(value, number, item, kind))
+        elif type_of_item is list:
+            collect_items(item, places, detection, kind=kind)
+        elif type_of_item is int and kind in detection.numeric:
+            places.append(Place(value, number, str(item), kind))
+
+
+def is_plain_word(text: str) -> bool:
+    """Whether there is nothing to find in it: a role, a verdict, a language."""
+    return len(text) <= WORD and text.isalpha() and text.islower()
 
 
 def rename_keys(renamed: list[tuple[dict[str, Any], str, str]]) -> None:

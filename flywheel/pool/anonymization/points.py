@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from msgspec import Struct
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.applying import apply_policy
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
-from flywheel.pool.anonymization.places import Place, places_in
+from flywheel.pool.anonymization.places import NONE, Place, places_in
 from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
 from flywheel.pool.anonymization.tenants import tenant_hash
 from flywheel.pool.anonymization.text import Anonymizer
@@ -34,12 +35,13 @@ encode = msgspec.json.Encoder().encode
 # Every other string is looked into.
 KEPT = frozenset({"id", "timestamp", "tenantId"})
 KEPT_WITHIN = {
-    "task": ("type", "complexity"),
-    "routing": ("selectedAgentId", "strategy"),
-    "provenance": ("segments", "warnings", "waived"),
+    "task": frozenset({"type", "complexity"}),
+    "routing": frozenset({"selectedAgentId", "strategy"}),
+    "provenance": frozenset({"segments", "warnings", "waived"}),
 }
 OWN_SEGMENT = re.compile(r"\d{8}T\d{12}-\d+-[0-9a-f]{8}\.segment")  # as collectors name them
-NOTHING: tuple[str, ...] = ()
+FREE_TEXTS = frozenset({"content", "arguments", "description", "primaryReason", "failureReason", "selectionReason"})
+"""Fields that may hold any text: a point stays one, whatever is replaced in them."""
 
 
 class AnonymizationJob(Struct, frozen=True, kw_only=True):
@@ -93,16 +95,24 @@ def anonymize_points(job: AnonymizationJob) -> Anonymized:
         point = decode(payload)
         policy = job.policies.of(point["tenantId"])
         anonymizer = Anonymizer(detection=job.detection, keep_file_names=not policy.remove_file_names)
-        anonymize(point, anonymizer=anonymizer, salt=job.salt, policy=policy)
+        places = anonymize(point, anonymizer=anonymizer, salt=job.salt, policy=policy)
         columns.add(point)
         if anonymizer.replaced:
-            require_point(point["id"], columns.payload[-1])
+            if not only_free_texts_changed(places):
+                require_point(point["id"], columns.payload[-1])
             replaced.update(anonymizer.replaced)
             changed += 1
     clean = with_columns(batch, columns)
     digest = Digest()
     digest.add_batch(clean)
     return Anonymized(file=lake_file([clean], key=PARTITION), digest=digest, changed=changed, replaced=replaced)
+
+
+def only_free_texts_changed(places: Iterable[Place]) -> bool:
+    """Whether whatever else was looked into holds the very text that it held."""
+    return all(
+        not place.is_key and (place.key in FREE_TEXTS or place.container[place.key] is place.text) for place in places
+    )
 
 
 def require_point(point_id: str, payload: bytes) -> None:
@@ -120,8 +130,10 @@ def require_point(point_id: str, payload: bytes) -> None:
         ) from None
 
 
-def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes, policy: AnonymizationPolicy) -> None:
+def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes, policy: AnonymizationPolicy) -> list[Place]:
     """Hash the point's tenant and look into every string, in place. Its id stays: it is a digest.
+
+    Returns the places that were looked into, with the texts that they held before.
 
     What the tenant's policy says comes first: code is read as it was written.
 
@@ -134,7 +146,7 @@ def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes, policy: Anony
             if name not in KEPT:
                 places.append(Place(point, name, part))
         elif isinstance(part, dict | list):
-            places += places_in(part, kept=KEPT_WITHIN.get(name, NOTHING), detection=anonymizer.detection)
+            places += places_in(part, kept=KEPT_WITHIN.get(name, NONE), detection=anonymizer.detection)
     segments = point["provenance"]["segments"]
     places += [Place(segments, number, name) for number, name in enumerate(segments) if not OWN_SEGMENT.fullmatch(name)]
     anonymizer.replace(apply_policy(places, policy, tenant_id=point["tenantId"], replaced=anonymizer.replaced))
@@ -142,6 +154,7 @@ def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes, policy: Anony
     for feedback in point["feedback"]:
         if feedback.get("tenantId") is not None:
             feedback["tenantId"] = tenant
+    return places
 
 
 def with_columns(batch: "pa.RecordBatch", columns: Columns) -> "pa.RecordBatch":

@@ -8,13 +8,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from flywheel.pool.digests import Digest, texts_of
 from flywheel.pool.files import read_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 EXAMPLES = 20  # places that are named; the others are counted
 TENANT = re.compile(r"[0-9a-f]{64}\Z")
@@ -37,6 +40,12 @@ LOOSENED = (
     r"\pN{3}\)?[ .-]\pN{3}[.-]\pN{4}",
 )
 """Whatever a suspect is found in holds one of these, which one scan of the whole point looks for first."""
+ENCODED = "|".join(f"(?:{pattern})" for pattern in (*LOOSENED, r":\\\\Users\\\\", r"\\[u/]"))
+"""The same for a point in wire JSON as it is stored. Of what ``LOOSENED`` matches only backslashes, quotes and control
+characters are written otherwise there, which its classes take in either form. What another writer escapes begins with
+the last two."""
+HASHED = r'^\{"id":"[^"\\]*","timestamp":"[^"\\]*","tenantId":"[0-9a-f]{64}",'
+"""How a point of a hashed tenant begins as it is stored."""
 
 
 class Violation(Struct, frozen=True, kw_only=True):
@@ -67,14 +76,26 @@ def suspicions_of(content: bytes) -> Suspicions:
     """What is left in the points of a file of the lake."""
     found = Suspicions()
     decode = msgspec.json.Decoder().decode
-    for payload in texts_of(read_file(content, columns=["payload"]).column("payload")):
-        found.looked_at.add(payload)
+    batch = read_file(content, columns=["payload"])
+    found.looked_at.add_batch(batch)
+    for payload in texts_of(doubtful(batch.column("payload"))):
         point = decode(payload)
         violations = list(violations_of(point)) if is_suspicious(point) else []
         found.points += bool(violations)
         found.by_type.update(violation.type for violation in violations)
         found.where += [f"{one.point_id} {one.field}: {one.type}" for one in violations[: EXAMPLES - len(found.where)]]
     return found
+
+
+def doubtful(payloads: "pa.StringArray") -> "pa.StringArray":
+    """The points that must be decoded to see whether anything is left: no point with a violation is left out.
+
+    Most are told by two scans of the column, which take a third of the time of decoding and walking them.
+    """
+    import pyarrow.compute as pc
+
+    hashed = pc.match_substring_regex(payloads, HASHED)
+    return payloads.filter(pc.or_(pc.invert(hashed), pc.match_substring_regex(payloads, ENCODED)))
 
 
 def is_suspicious(point: dict[str, Any]) -> bool:

@@ -181,6 +181,15 @@ def test_only_a_key_lets_records_in(client: TestClient, settings: Settings) -> N
     assert stored(settings) == []
 
 
+@pytest.mark.parametrize("path", ["/v1/logs/feedback", "/v1/traces", "/v1/logs"])
+def test_nothing_is_said_of_a_request_before_its_key_is_known(client: TestClient, path: str) -> None:
+    strange = {"Content-Type": "text/plain", "Content-Encoding": "br"}
+    for given in ("", "Bearer no"):
+        answer = client.post(path, content=b"x", headers=strange | {"Authorization": given})
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert client.post(path, content=b"x", headers=strange).status_code == 415
+
+
 def test_a_key_that_sends_too_much_is_told_when_to_go_on(limited: Limited, settings: Settings) -> None:
     with running(limited(items_per_s=0.5, burst_items=3)) as client:
         first = client.post("/v1/logs/feedback", json=[feedback(f"t{number}") for number in range(4)])

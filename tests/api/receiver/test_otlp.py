@@ -18,9 +18,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from flywheel.api.app import create_app
-from flywheel.collection.receiver.assembling import load
+from flywheel.api.callers import api_token
+from flywheel.collection.receiver import assembling
+from flywheel.collection.receiver.span_store import load
 from flywheel.settings import Settings
 from tests.api.receiver.conftest import Limited, free_port, headers_of, running, stored
+from tests.api.receiver.test_logs import receiver_of
 from tests.collection.importers.test_otlp import REQUEST, as_protobuf
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -159,3 +162,42 @@ def test_grpc_says_unavailable_and_when_to_come_again(limited: Limited, settings
 def test_a_key_is_asked_for_before_the_body_is_read(client: TestClient) -> None:
     answer = client.post("/v1/traces", content=b"x" * 100, headers={**PROTOBUF, "Authorization": ""})
     assert answer.status_code == 401
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_receiver_whose_assembler_has_ended_is_not_ready(limited: Limited, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it takes would never become logs."""
+
+    def ending(*_: Any, **__: Any) -> None:
+        raise SystemExit  # ends a thread without a word
+
+    with running(limited(trace_settle_s=0.05)) as client:
+        assert client.get("/readyz").status_code == 200
+        monkeypatch.setattr(assembling, "assemble", ending)
+        deadline = time.monotonic() + 20
+        while client.get("/readyz").status_code == 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_trace_that_is_set_aside_is_in_the_metrics(
+    limited: Limited, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: Any) -> Any:
+        raise KeyError("nobody foresaw this")
+
+    monkeypatch.setattr(assembling, "logs_of_trace", failing)
+    with running(limited(trace_settle_s=0.2)) as client:
+        rooted = traces("a" * 16).SerializeToString()
+        assert client.post("/v1/traces", content=rooted, headers=PROTOBUF).status_code == 200
+        letters = settings.spans_dir / "dead-letters"
+        deadline = time.monotonic() + 20
+        while not list(letters.glob("*.KeyError.segment")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        receiver_of(client)._assembler.stop()  # its round has ended
+        token = {"Authorization": f"Bearer {api_token(settings).decode()}"}
+        told = client.get("/metrics", headers=token).text
+    assert 'flywheel_set_aside_traces_total{reason="KeyError"} 1.0' in told
+    assert 'flywheel_dead_letter_files{of="spans"} 1.0' in told

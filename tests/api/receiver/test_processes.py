@@ -4,12 +4,15 @@ import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
 
+from flywheel.collection.receiver.assembling import assemble
 from flywheel.settings import Settings
 from tests.api.receiver.conftest import Headers, Server, headers_of, stored
 from tests.api.receiver.test_logs import feedback
@@ -83,6 +86,52 @@ def test_a_receiver_that_is_told_to_stop_under_load_stops_and_has_stored_all(set
     acknowledged = load.end()
     assert not list(settings.segments_dir.glob("*.open"))  # it has handed its segment over
     assert acknowledged <= {record["taskId"] for record in stored(settings)}
+
+
+def trace_request(number: int, *, root: bool) -> dict[str, Any]:
+    """A span of a trace: of a model call, or the root above it."""
+    span = {
+        "traceId": f"{number + 1:032x}",
+        "spanId": f"{2 - root:016x}",
+        "parentSpanId": "" if root else f"{1:016x}",
+        "name": "agent" if root else "chat",
+        "startTimeUnixNano": "1772452800000000000",
+        "endTimeUnixNano": "1772452801000000000",
+        "attributes": [
+            {"key": "gen_ai.operation.name", "value": {"stringValue": "invoke_agent" if root else "chat"}},
+        ],
+    }
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+
+
+def test_traces_in_pieces_become_one_execution_each_whichever_receiver_dies(settings: Settings, serve: Serve) -> None:
+    """The pieces go to two receivers in turn; the one that assembles is killed again and again, and started anew."""
+    servers = [serve(trace_settle_s=0.3) for _ in range(2)]
+    headers = headers_of(settings)
+    sent = 0
+    with httpx.Client(headers=headers, timeout=5, trust_env=False) as client:
+        for kill in range(3):
+            for number in range(sent, sent + 20):
+                for piece, root in enumerate((False, True)):
+                    while True:  # until it is acknowledged: what died before it answered may have stored it
+                        server = servers[(number + piece) % 2]
+                        try:
+                            answer = client.post(f"{server.url}/v1/traces", json=trace_request(number, root=root))
+                        except httpx.TransportError:
+                            servers[(number + piece) % 2] = serve(trace_settle_s=0.3)
+                            continue
+                        if answer.is_success:
+                            break
+                if number == sent + 9 + kill:
+                    servers[kill % 2].end(signal.SIGKILL)
+            sent += 20
+    for server in servers:
+        if server.process.poll() is None:
+            server.end()
+    now = time.time() + 60
+    assemble(settings.spans_dir, settings.segments_dir, settings.receiver, now=now)
+    logs = Counter(log["taskId"] for log in stored(settings) if log["log"] == "execution")
+    assert logs == {f"{number + 1:032x}": 1 for number in range(sent)}
 
 
 def test_two_receivers_share_a_folder_keys_and_named_requests(settings: Settings, serve: Serve) -> None:

@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flywheel.arbiter.agents.build import AgentFactory
+from flywheel.arbiter.agents.command import CommandAgent
 from flywheel.arbiter.agents.local import LoadedModels, LocalAgent
 from flywheel.arbiter.agents.openai_compatible import OpenAICompatibleAgent
+from flywheel.arbiter.agents.python_function import PythonAgent
 from flywheel.arbiter.agents.reference import ReferenceAgent
-from flywheel.arbiter.registry import AgentProfile
+from flywheel.arbiter.profiles import AgentProfile, TrackRecord
 from flywheel.errors import AgentError
 from flywheel.settings import Settings
 from tests.fakes import benchmark_task
@@ -21,9 +24,22 @@ def plain_settings(tmp_path: Path) -> Settings:
 
 def test_each_kind_has_its_agent(plain_settings: Settings) -> None:
     make = AgentFactory(plain_settings)
-    assert isinstance(make(AgentProfile(id="a", kind="reference")), ReferenceAgent)
-    assert isinstance(make(AgentProfile(id="a", kind="openai", base_url="http://localhost/v1")), OpenAICompatibleAgent)
-    assert isinstance(make(AgentProfile(id="a", kind="local", model="base")), LocalAgent)
+    profiles = {
+        ReferenceAgent: AgentProfile(id="a", kind="reference"),
+        OpenAICompatibleAgent: AgentProfile(id="b", kind="openai", base_url="http://localhost/v1"),
+        LocalAgent: AgentProfile(id="c", kind="local", model="base"),
+        PythonAgent: AgentProfile(id="d", kind="python", function="os:getcwd"),
+        CommandAgent: AgentProfile(id="e", kind="command", command=("true",)),
+    }
+    assert {type(make(profile).agent) for profile in profiles.values()} == set(profiles)
+
+
+def test_an_agent_is_made_once_and_anew_when_its_profile_was_changed(plain_settings: Settings) -> None:
+    make = AgentFactory(plain_settings)
+    profile = AgentProfile(id="a", kind="reference")
+    later = msgspec.structs.replace(profile, record=TrackRecord(tasks=3), revision=2)
+    assert make(later) is make(profile)
+    assert make(msgspec.structs.replace(profile, error_rate=0.5)) is not make(profile)
 
 
 def test_a_registered_model_is_resolved_by_name_and_version_at_the_first_task(plain_settings: Settings) -> None:

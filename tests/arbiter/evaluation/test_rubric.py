@@ -17,7 +17,7 @@ RIGHT = '{"name": "add", "arguments": {"a": 1, "b": 2}}'
 
 def evaluated(text: str, *, price: float = 0.0, output_tokens: int = 10) -> Evaluation:
     answer = Answer(text=text, messages=(), prompt_tokens=90, output_tokens=output_tokens, latency_ms=1.0)
-    return evaluate(TASK, answer, task_id="t", agent_id="a", timestamp=NOW, usd_per_million_tokens=price)
+    return evaluate(TASK, answer, task_id="t", agent_id="a", timestamp=NOW, cost_usd=price * (90 + output_tokens) / 1e6)
 
 
 def perfect(**changes: float) -> RubricScores:

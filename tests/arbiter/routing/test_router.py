@@ -33,9 +33,9 @@ def test_without_any_agent_there_is_an_error_that_says_what_to_do() -> None:
 def test_hard_limits_hold_also_in_the_fallback_and_say_whom_they_left_out() -> None:
     limits = Objective(max_usd_per_million_tokens=2.0, must_have=("safety",))
     agents = [
-        agent("dear", usd_per_million_tokens=3.0, specializations=("safety",)),
+        agent("dear", usd_per_million_output_tokens=3.0, specializations=("safety",)),
         agent("unsafe", task_types=("add",)),
-        agent("fit", usd_per_million_tokens=2.0, specializations=("safety", "law"), task_types=("write",)),
+        agent("fit", usd_per_million_input_tokens=2.0, specializations=("safety", "law"), task_types=("write",)),
     ]
     of = Router(agents, beliefs({}, objective=limits))
     chosen = Counter(of.decide(ADD, RNG).selected for _ in range(50))
@@ -61,7 +61,13 @@ def test_when_all_are_busy_the_least_busy_one_has_the_task_wait() -> None:
     of = router({"good": (100, 0.9), "bad": (100, 0.1)})
     choice = of.decide(ADD, RNG, loads={"good": Load(active=12), "bad": Load(active=10, queued=2)})
     assert (choice.selected, choice.strategy) == ("bad", Strategy.FALLBACK)
-    assert choice.primary_reason.startswith("all 2 work on 10 tasks; to wait for the least busy: bad")
+    assert choice.primary_reason.startswith("all 2 have all they may have; to wait for the least busy: bad")
+
+
+def test_an_agent_has_no_room_beyond_the_limit_of_its_own_profile() -> None:
+    of = Router([agent("good", max_concurrent=1), agent("bad")], beliefs({"good": (100, 0.9), "bad": (100, 0.1)}))
+    assert of.decide(ADD, RNG).selected == "good"
+    assert of.decide(ADD, RNG, loads={"good": Load(active=1)}).selected == "bad"
 
 
 def test_an_agent_that_cannot_be_had_is_left_out_and_comes_back() -> None:

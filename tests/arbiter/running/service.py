@@ -15,7 +15,8 @@ from sqlalchemy import Engine
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, ignore_progress
 from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict
-from flywheel.arbiter.registry import AgentProfile, AgentRegistry
+from flywheel.arbiter.profiles import AgentProfile
+from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.arbiter.task import Task
 from flywheel.collection.collector import Collector, utc_now

@@ -20,7 +20,14 @@ from flywheel.collection.fidelity import FidelityReport
 from flywheel.collection.importers.registry import OWN
 from flywheel.collection.ingest import Request, ingest
 from flywheel.collection.json_split import Piece, split
-from tests.collection.importers import test_agentdojo, test_atif, test_autogpt_benchmarks, test_langfuse, test_tau
+from tests.collection.importers import (
+    test_agentdojo,
+    test_atif,
+    test_autogpt_benchmarks,
+    test_langfuse,
+    test_otlp_files,
+    test_tau,
+)
 from tests.collection.importers.imports import imported, logs_of, request
 
 
@@ -51,6 +58,7 @@ EXAMPLES: dict[str, Any] = {
     "tau-bench": [{"task_id": 1, "reward": 1.0, "info": {}, "traj": [{"role": "user", "content": "hi"}]}],
     "autogpt-benchmarks": test_autogpt_benchmarks.report(a=test_autogpt_benchmarks.leaf()),
     "inspect-ai": SAMPLE,
+    "otlp": test_otlp_files.traces(*test_otlp_files.WHOLE),
     "mlflow": MLFLOW,
     "langfuse": test_langfuse.observation(),
     "atif": test_atif.trajectory(),

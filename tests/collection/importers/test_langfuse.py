@@ -111,4 +111,4 @@ def test_the_older_layout_has_camel_case_and_all_in_the_trace(tmp_path: Path) ->
 def test_scores_without_their_observations_say_what_to_do(tmp_path: Path) -> None:
     found = imported(tmp_path, [score()], request(score="stars", max=5), name="scores.jsonl")
     assert found.report.rejected == {"no observations": 1}
-    assert "cat observations/* scores/*" in found.report.examples[0].detail
+    assert "give observations and scores together" in found.report.examples[0].detail

@@ -10,8 +10,10 @@ import pytest
 
 from flywheel.collection.importers.otlp_spans import Item, Span, encode_item
 from flywheel.collection.limits import ReceiverSettings
-from flywheel.collection.receiver import assembling
-from flywheel.collection.receiver.assembling import assemble, erase_spans, exclusively
+from flywheel.collection.receiver import assembling, span_store
+from flywheel.collection.receiver.assembling import assemble
+from flywheel.collection.receiver.span_erasure import erase_spans
+from flywheel.collection.receiver.span_store import alone
 from flywheel.collection.segments import Frame, closed_segments, read_segment, write_closed_segment
 from tests.collection.importers.test_otlp import TRACE, agent, chat, score, span
 
@@ -117,7 +119,7 @@ def test_a_round_that_is_killed_anywhere_is_finished_by_the_next(
     """Before or after the n-th time that the round writes a file, removes one, or gives logs to the pool."""
     folders.receive(agent(), chat(2))
     folders.receive(other_trace(chat(2)))
-    real = getattr(assembling, step)
+    real = getattr(span_store, step)
     calls = 0
 
     def dying(*arguments: Any, **options: Any) -> Any:
@@ -131,7 +133,7 @@ def test_a_round_that_is_killed_anywhere_is_finished_by_the_next(
         return result
 
     with monkeypatch.context() as patched:
-        patched.setattr(assembling, step, dying)
+        patched.setattr(span_store, step, dying)
         try:
             folders.round(at=CAME + 11)
         except Killed:
@@ -147,7 +149,7 @@ def test_a_round_that_is_killed_anywhere_is_finished_by_the_next(
 
 def test_one_assembler_works_on_a_folder_at_a_time(folders: Folders) -> None:
     folders.receive(agent())
-    with exclusively(folders.spans) as held:
+    with alone(folders.spans) as held:
         assert held
         assert folders.round(at=CAME + 11) is None
     assert folders.round(at=CAME + 11) is not None

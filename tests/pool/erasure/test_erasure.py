@@ -120,6 +120,8 @@ def test_the_report_counts_what_was_removed_and_names_the_batches(filled: Benchm
     report = erase_tenant(filled, ERASED, now=LATER)
     assert report.removed == announced.removed
     assert report.removed == {
+        "waiting_spans": 0,
+        "dead_letters": 0,
         "segments": 6 * 3 * 2 + len(lines_of_erased()),
         "tasks": 29,
         "task_outcomes": 2,

@@ -57,6 +57,7 @@ KILLS: list[tuple[Any, str]] = [  # inner steps before the one they are in, whic
     (tenant_lines, "write_closed_segment"),
     (tenant_lines, "forget_lines"),
     (tenant_lines, "mark_changed"),
+    (erasure, "erase_letters"),
     (erasure, "erase_lines"),
     (BenchmarkPool, "replace"),
     (tenant_points, "recount_tiers"),

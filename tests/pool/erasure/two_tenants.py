@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from psycopg import sql
 
 from flywheel.arbiter.outcomes import Outcome, record_new
-from flywheel.arbiter.registry import AgentProfile, AgentRegistry
+from flywheel.arbiter.profiles import AgentProfile
+from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.running.claims import Claims
 from flywheel.collection.segments import MARKER, segment_bytes
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
