@@ -19,6 +19,7 @@ from sqlalchemy import Engine
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, failed_answer, ignore_progress, part_of
 from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS, CoolDown
 from flywheel.arbiter.cache.semantic_cache import SemanticCache
+from flywheel.arbiter.episodes import Episode, play
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject
 from flywheel.arbiter.evaluation.function_call_evaluator import FunctionCallEvaluator
 from flywheel.arbiter.logs import Step, routing_decision
@@ -32,26 +33,36 @@ from flywheel.arbiter.running.claims import Claims
 from flywheel.arbiter.running.executor import Executor
 from flywheel.arbiter.running.late import record_evaluation
 from flywheel.arbiter.running.loads import LocalSlots, Slots
-from flywheel.arbiter.running.recording import Attempt, cost_of, judged, outcome, record, rejection
+from flywheel.arbiter.running.recording import Attempt, cost_of, judged, outcome, record, record_episode, rejection
 from flywheel.arbiter.running.streaming import OnText
 from flywheel.arbiter.running.task_run import Parts
 from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.arbiter.settling import settle
 from flywheel.arbiter.task import Failure, Task, TaskResult
 from flywheel.collection.collector import Collector
-from flywheel.errors import AgentError, HeldOutTaskError
+from flywheel.errors import AgentError, ConfigurationError, HeldOutTaskError, TaskSourceError
 from flywheel.records import Evaluation, RoutingDecision
 from flywheel.settings import RoutingSettings
+from flywheel.tasks.environment import Run
 from flywheel.tasks.prompt import prompt_messages
-from flywheel.tasks.source import BenchmarkTask, Split
+from flywheel.tasks.source import BenchmarkTask, SourceTask, Split
 
 FUNCTION_CALLS = FunctionCallEvaluator()
 
 
 class _Decided(Struct, frozen=True, kw_only=True):
     task: Task
-    benchmark: BenchmarkTask
+    source: SourceTask
     decision: RoutingDecision
+
+
+def no_environments(task: SourceTask) -> Run:
+    """For arbiters that run function-calling tasks alone.
+
+    Raises:
+        ConfigurationError: always; the message names the task.
+    """
+    raise ConfigurationError(f"task {task.id} is an environment's, and this arbiter was given none")
 
 
 class Arbiter:
@@ -68,6 +79,7 @@ class Arbiter:
         clock: Callable[[], datetime],
         rng: np.random.Generator,
         routing: RoutingSettings | None = None,
+        start_run: Callable[[SourceTask], Run] = no_environments,
         execution: ExecutionSettings | None = None,
         evaluator: Evaluator | None = FUNCTION_CALLS,
         slots: Slots | None = None,
@@ -84,6 +96,7 @@ class Arbiter:
             clock: the time, with zone.
             rng: all chance in routing.
             routing: strategy, objective, decay and priors; Thompson sampling for quality alone where None.
+            start_run: begins a run of an environment's task.
             execution: how single tasks are run.
             evaluator: judges answers; None: nobody does, and logs say so. Function calls of benchmarks by default.
             slots: counts or limits the agents' calls; calls of this process are counted where None.
@@ -91,6 +104,7 @@ class Arbiter:
         """
         self._engine = engine
         self._routing = routing or RoutingSettings()
+        self._start_run = start_run
         settings = execution or ExecutionSettings()
         self._parts = Parts(
             router=LiveRouter(engine, self._routing, rng, refresh_s=settings.refresh_s),
@@ -187,7 +201,7 @@ class Arbiter:
 
     # --- rounds of a benchmark --------------------------------------------------------------------------------------
 
-    def run(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Outcome]:
+    def run(self, tasks: Sequence[SourceTask], *, on_progress: Progress = ignore_progress) -> list[Outcome]:
         """Run one round: all tasks are decided on the same evidence, then executed agent by agent.
 
         Returns:
@@ -198,6 +212,7 @@ class Arbiter:
             HeldOutTaskError: a task is not for training; nothing was run.
             ConfigurationError: no agent is active.
             NoAgentError: the hard limits leave no agent for a task; nothing was run.
+            TaskSourceError: environments of some tasks broke. The other tasks were run, logged and learned from.
         """
         for task in tasks:
             _refuse_held_out(task)
@@ -206,15 +221,24 @@ class Arbiter:
         for one in self._decide(tasks, snapshot):
             by_agent[one.decision.selected_agent_id].append(one)
         outcomes: list[Outcome] = []
+        broken: list[Episode] = []
         done = 0
         for agent_id, group in by_agent.items():
             progress = part_of(on_progress, before=done, total=len(tasks))
-            answers = self._answers(snapshot.profiles[agent_id], group, progress)
+            results = self._execute(snapshot.profiles[agent_id], group, progress)
             done += len(group)
-            for one, answer in zip(group, answers, strict=True):
-                found = self._record(one, answer, snapshot.profiles[agent_id])
+            for one, result in zip(group, results, strict=True):
+                if isinstance(result, Episode) and result.verification is None:
+                    broken.append(result)
+                    continue
+                found = self._record(one, result, snapshot.profiles[agent_id])
                 outcomes += [found] if found else []
         self.settle(outcomes)
+        if broken:
+            raise TaskSourceError(
+                f"{len(broken)} tasks could not be run or verified by their environment, and were not logged; "
+                f"the first is {broken[0].task.id}: {broken[0].broken}"
+            )
         return outcomes
 
     def settle(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -222,24 +246,38 @@ class Arbiter:
         with self._engine.begin() as connection:
             return settle(connection, outcomes, self._routing)
 
-    def _decide(self, tasks: Sequence[BenchmarkTask], snapshot: Snapshot) -> list[_Decided]:
+    def _decide(self, tasks: Sequence[SourceTask], snapshot: Snapshot) -> list[_Decided]:
         parts = self._parts
         # A round's tasks are all decided before the first one is begun: they wait.
         loads: dict[str, Load] = {}
         decided = []
-        for benchmark in tasks:
-            task = Task.of_benchmark(benchmark, id=task_id_of(parts.label, benchmark))
+        for source in tasks:
+            task = Task.of_source(source, id=task_id_of(parts.label, source))
             choice = parts.router.draw(snapshot, task.routed(), loads=loads, now=days(parts.clock()))
             loads[choice.selected] = Load(queued=loads.get(choice.selected, IDLE).queued + 1)
             decision = routing_decision(
                 task, choice, task_id=task.id, tenant_id=parts.tenant_id, timestamp=parts.clock()
             )
-            decided.append(_Decided(task=task, benchmark=benchmark, decision=decision))
+            decided.append(_Decided(task=task, source=source, decision=decision))
         return decided
 
-    def _answers(self, profile: AgentProfile, group: Sequence[_Decided], on_progress: Progress) -> list[Answer]:
+    def _execute(
+        self, profile: AgentProfile, group: Sequence[_Decided], on_progress: Progress
+    ) -> list[Answer | Episode]:
+        """What the agent made of its tasks, in their order."""
+        calls = [one.source for one in group if isinstance(one.source, BenchmarkTask)]
+        others = [one.source for one in group if not isinstance(one.source, BenchmarkTask)]
+        answers = iter(self._answers(profile, calls, on_progress) if calls else [])
+        progress = part_of(on_progress, before=len(calls), total=len(group))
+        episodes = iter(self._episodes(profile, others, progress) if others else [])
+        return [next(answers) if isinstance(one.source, BenchmarkTask) else next(episodes) for one in group]
+
+    def _episodes(self, profile: AgentProfile, tasks: Sequence[SourceTask], on_progress: Progress) -> list[Episode]:
+        with self._parts.slots.hold(profile):
+            return play(self._parts.make_agent(profile), tasks, self._start_run, on_progress=on_progress)
+
+    def _answers(self, profile: AgentProfile, tasks: Sequence[BenchmarkTask], on_progress: Progress) -> list[Answer]:
         """The agent's answers; where it cannot answer at all, a failure for each task with the reason."""
-        tasks = [one.benchmark for one in group]
         started = self._parts.clock()
         try:
             with self._parts.slots.hold(profile):
@@ -251,11 +289,26 @@ class Arbiter:
                 for task in tasks
             ]
 
-    def _record(self, one: _Decided, answer: Answer, profile: AgentProfile) -> Outcome | None:
+    def _record(self, one: _Decided, result: Answer | Episode, profile: AgentProfile) -> Outcome | None:
+        return (
+            self._record_episode(one, result, profile)
+            if isinstance(result, Episode)
+            else self._record_answer(one, result, profile)
+        )
+
+    def _record_episode(self, one: _Decided, episode: Episode, profile: AgentProfile) -> Outcome | None:
+        parts = self._parts
+        usd = profile.cost_usd(input_tokens=episode.prompt_tokens, output_tokens=episode.output_tokens)
+        recorded = record_episode(episode, one.decision, parts.collector, clock=parts.clock, cost_usd=usd)
+        if not recorded.written:
+            return None
+        return outcome(one.decision, recorded, label=parts.label, usd=usd, task=one.task.routed())
+
+    def _record_answer(self, one: _Decided, answer: Answer, profile: AgentProfile) -> Outcome | None:
         parts, usd = self._parts, cost_of(profile, answer)
         answered_at = parts.clock()
         subject = Subject(
-            task=one.benchmark,
+            task=one.source,
             answer=answer,
             task_id=one.task.id,
             tenant_id=parts.tenant_id,
@@ -276,17 +329,17 @@ class Arbiter:
         recorded = record(attempt, parts.collector, clock=parts.clock)
         if not recorded.written:
             return None
-        return outcome(attempt, recorded, label=parts.label, task=one.task.routed())
+        return outcome(one.decision, recorded, label=parts.label, usd=attempt.spent.usd, task=one.task.routed())
 
     def _made_executor(self) -> Executor:
         return Executor(self._engine, self._parts, self._claims, self._routing, self._cache)
 
 
-def task_id_of(label: str, task: BenchmarkTask) -> str:
+def task_id_of(label: str, task: SourceTask) -> str:
     """The id under which a benchmark task is run in a stream of traffic: the same one on every attempt."""
     return f"{label}-{task.id}"
 
 
-def _refuse_held_out(task: BenchmarkTask | None) -> None:
+def _refuse_held_out(task: SourceTask | None) -> None:
     if task is not None and task.split is not Split.TRAIN:
         raise HeldOutTaskError(f"{task.id} is a {task.split} task: it measures models and is never routed")

@@ -9,7 +9,7 @@ from flywheel.arbiter.agents.reference import estimated_tokens
 from flywheel.arbiter.budgets import BudgetReport
 from flywheel.arbiter.routing.task import RoutedTask, assess_complexity
 from flywheel.records import Complexity, Evaluation, Execution, Iteration, Message, RoutingDecision
-from flywheel.tasks.source import AgentTask, BenchmarkTask, Tool
+from flywheel.tasks.source import AgentTask, BenchmarkTask, SourceTask, Tool
 
 LONGEST_ID = 480
 ATTEMPT_MARK = "#attempt-"
@@ -90,8 +90,8 @@ class Task(Struct, frozen=True, kw_only=True):
         return cls(id=id, type=type, messages=(Message(role="user", content=text),))
 
     @classmethod
-    def of_benchmark(cls, task: BenchmarkTask, *, id: str) -> Self:
-        """A benchmark's task under an id of this run."""
+    def of_source(cls, task: SourceTask, *, id: str) -> Self:
+        """A source's task under an id of this run."""
         return cls(
             id=id,
             type=task.task_type,
@@ -99,7 +99,7 @@ class Task(Struct, frozen=True, kw_only=True):
             tools=task.tools,
             complexity=task.complexity,
             source=task.id,
-            benchmark=task,
+            benchmark=task if isinstance(task, BenchmarkTask) else None,
         )
 
     @property

@@ -47,16 +47,21 @@ class AgentTask(Struct, frozen=True, kw_only=True):
         return next((m.content or "" for m in reversed(self.question) if m.role == "user"), "")
 
 
-class BenchmarkTask(AgentTask, frozen=True, kw_only=True):
-    """One task with its verifiable answer. ``id`` is ``source:name``, for example ``bfcl:simple_python_0``."""
+class SourceTask(AgentTask, frozen=True, kw_only=True):
+    """A task of a source, whose environment verifies it. ``id`` is ``source:name``, as ``code-repair:clamp``."""
 
     category: str
-    expected: tuple[ExpectedCall, ...]
     split: Split
 
 
+class BenchmarkTask(SourceTask, frozen=True, kw_only=True):
+    """One task with its verifiable answer. ``id`` is ``source:name``, for example ``bfcl:simple_python_0``."""
+
+    expected: tuple[ExpectedCall, ...]
+
+
 class TaskSource(Protocol):
-    """A benchmark: its tasks in a stable order, each in exactly one split."""
+    """A benchmark with published answers: its tasks in a stable order, each in exactly one split."""
 
     name: str
 

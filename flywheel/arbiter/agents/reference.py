@@ -6,25 +6,27 @@ import time
 from collections.abc import Sequence
 
 from flywheel.arbiter.agents.strategy import Answer, Progress, failed_answer, ignore_progress
+from flywheel.tasks.environment import AskedTurn
 from flywheel.tasks.prompt import prompt_messages, reference_answer
 from flywheel.tasks.source import AgentTask, BenchmarkTask
 
 WRONG_FUNCTION = "noop"
 NOT_PUBLISHED = "no benchmark publishes an answer to this task"
+NO_SUCH_CALL = json.dumps({"name": WRONG_FUNCTION, "arguments": {}})
 CHARACTERS_PER_TOKEN = 4
 
 
 class ReferenceAgent:
     """Stands for a strong paid model, such as a team would have its small model learn from.
 
-    It is no model: it looks up the answer that the benchmark publishes, so its success rate says nothing about any
-    product. It is here because the loop needs a good teacher and must run without an account anywhere. Its token
-    counts are estimates of ``CHARACTERS_PER_TOKEN`` characters each, the usual rule of thumb for English and JSON; its
-    latency is that of the look-up.
+    It is no model: it looks up the answer that the benchmark publishes, or plays the known solution of an environment,
+    so its success rate says nothing about any product. It is here because the loop needs a good teacher and must run
+    without an account anywhere. Its token counts are estimates of ``CHARACTERS_PER_TOKEN`` characters each, the usual
+    rule of thumb for English and JSON; its latency is that of the look-up.
     """
 
     def __init__(self, *, error_rate: float = 0.0) -> None:
-        """``error_rate`` is the share of tasks, chosen by their id, answered with the function ``noop``."""
+        """``error_rate`` is the share of tasks, chosen by their id, answered with a call of the function ``noop``."""
         self._error_rate = error_rate
 
     def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
@@ -32,13 +34,13 @@ class ReferenceAgent:
         answers = []
         for task in tasks:
             started = time.perf_counter()
-            if not isinstance(task, BenchmarkTask):
+            text = known_answer(task)
+            if text is None:
                 latency_ms = (time.perf_counter() - started) * 1000
                 answers.append(failed_answer(prompt_messages(task), NOT_PUBLISHED, latency_ms=latency_ms))
                 continue
-            text = reference_answer(task)
             if self._errs(task.id):
-                text = with_wrong_functions(text)
+                text = with_wrong_functions(text) if isinstance(task, BenchmarkTask) else NO_SUCH_CALL
             messages = prompt_messages(task)
             latency_ms = max((time.perf_counter() - started) * 1000, 0.001)
             answers.append(
@@ -57,6 +59,13 @@ class ReferenceAgent:
     def _errs(self, task_id: str) -> bool:
         digest = hashlib.blake2b(task_id.encode(), digest_size=8, person=b"error-rate").digest()
         return int.from_bytes(digest) / 2**64 < self._error_rate
+
+
+def known_answer(task: AgentTask) -> str | None:
+    """The published answer of a benchmark's task, or the known answer to a turn of an environment's; else None."""
+    if isinstance(task, BenchmarkTask):
+        return reference_answer(task)
+    return task.known_answer() if isinstance(task, AskedTurn) else None
 
 
 def with_wrong_functions(text: str) -> str:

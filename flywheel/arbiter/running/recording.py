@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.arbiter.agents.strategy import Answer
+from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
 from flywheel.arbiter.logs import Step, best_of, execution, iterations_of
 from flywheel.arbiter.outcomes import Outcome, outcome_of
@@ -115,25 +116,40 @@ def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], dateti
         cached_from=attempt.cached_from,
     )
     evaluation = None if verdict is None else _evaluation(attempt, verdict, executed, clock=clock)
+    return _written(decision, executed, evaluation, collector)
+
+
+def record_episode(
+    episode: Episode,
+    decision: RoutingDecision,
+    collector: Collector,
+    *,
+    clock: Callable[[], datetime],
+    cost_usd: float,
+) -> Recorded:
+    """Write the three logs of a verified episode, in the same order."""
+    executed_at = max(clock(), decision.timestamp)
+    evaluation = episode_evaluation(episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd)
+    return _written(decision, episode_execution(episode, evaluation, timestamp=executed_at), evaluation, collector)
+
+
+def outcome(
+    decision: RoutingDecision, recorded: Recorded, *, label: str, usd: float, task: RoutedTask
+) -> Outcome | None:
+    """What is learned of what was recorded; None where nobody judged it."""
+    if recorded.evaluation is None:
+        return None
+    return outcome_of(decision, recorded.execution, recorded.evaluation, label=label, cost_usd=usd, task=task)
+
+
+def _written(
+    decision: RoutingDecision, executed: Execution, evaluation: Evaluation | None, collector: Collector
+) -> Recorded:
     # Each is handed over whatever became of the one before: what cannot be written now waits in the collector.
     written = [collector.log_routing_decision(decision), collector.log_execution(executed)]
     if evaluation is not None:
         written.append(collector.log_evaluation(evaluation))
     return Recorded(execution=executed, evaluation=evaluation, written=all(written))
-
-
-def outcome(attempt: Attempt, recorded: Recorded, *, label: str, task: RoutedTask) -> Outcome | None:
-    """What is learned of an attempt; None where nobody judged it."""
-    if recorded.evaluation is None:
-        return None
-    return outcome_of(
-        attempt.decision,
-        recorded.execution,
-        recorded.evaluation,
-        label=label,
-        cost_usd=attempt.spent.usd,
-        task=task,
-    )
 
 
 def _evaluation(

@@ -326,7 +326,7 @@ class TaskRun:
         """Log an attempt under this id and remember what is to be learned of it."""
         attempt = msgspec.structs.replace(attempt, decision=msgspec.structs.replace(attempt.decision, task_id=task_id))
         recorded = record(attempt, self.parts.collector, clock=self.parts.clock)
-        learned = outcome(attempt, recorded, label=self.parts.label, task=self._routed)
+        learned = outcome(attempt.decision, recorded, label=self.parts.label, usd=attempt.spent.usd, task=self._routed)
         self._outcomes += [learned] if learned else []
         self._reports.append(attempt.report())
         self._logged = self._logged and recorded.written

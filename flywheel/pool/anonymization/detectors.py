@@ -20,6 +20,12 @@ PATIENCE = 16
 """Bytes of matches that are none once bounds count, for each byte of a text; then bounds count at once: linear time."""
 BOUNDED = re.compile(r"\{(\d+),\d+\}")
 OPEN = {"0": "*", "1": "+"}
+PIECE = re.compile(r"\\p(?:\{\w+\}|\w)|\\.|\[(?:\\.|[^\]\\])+\]|[^\x00-\x7f]|.")
+"""A part of a pattern: an escape, a class, a character."""
+LETTERS = {r"\p{Lu}": "A-Z", r"\p{Ll}": "a-z", r"\pL": "A-Za-z", r"\pN": "0-9"}
+HIGH = r"[\x80-\xff]+"  # bytes of characters outside ASCII
+FOLDED = (b"\xc5\xbf", b"\xe2\x84\xaa")
+"""Long s and the Kelvin sign: where case does not matter they alone, of all outside ASCII, are ASCII letters too."""
 MEMORY = 64 << 20  # for the states of an automaton; too little makes it start over and over
 
 
@@ -57,7 +63,7 @@ class Detector:
         ahead = [  # a heap of where the next match of each scout may be
             (-1, number, -1) for number, scout in enumerate(self._scouts) if scout.may_find_in(data)
         ]
-        patience = PATIENCE * len(data)
+        patience = -1 if wide and any(letter in data for letter in FOLDED) else PATIENCE * len(data)
         while ahead:
             while ahead[0][0] < position:
                 number = ahead[0][1]
@@ -153,12 +159,13 @@ class Scout:
 
     @cached_property
     def _loosened(self) -> Any:
-        """The patterns without upper bounds: they match wherever the others do, and seldom else.
+        """The patterns without upper bounds, of bytes: they match wherever the others do, and seldom else.
 
-        An automaton that counts has a state for each count and whatever else has begun meanwhile, and would spend its
-        time on making them with each text that it has not seen.
+        An automaton that counts has a state for each count and whatever else has begun meanwhile, one that knows
+        letters outside ASCII a state for each byte of them. It would spend its time on making them with each text that
+        it has not seen.
         """
-        return alternation(map(loosened, self._patterns))
+        return alternation((bytewise(loosened(pattern)) for pattern in self._patterns), in_bytes=True)
 
 
 def loosened(pattern: str) -> str:
@@ -166,11 +173,33 @@ def loosened(pattern: str) -> str:
     return BOUNDED.sub(lambda bounds: OPEN.get(bounds[1], f"{{{bounds[1]},}}"), pattern)
 
 
-def alternation(patterns: Iterable[str]) -> Any:
+def bytewise(pattern: str) -> str:
+    """The pattern for bytes, of which any outside ASCII may be a letter; it matches wherever the pattern does."""
+    return PIECE.sub(lambda piece: piece_of_bytes(piece.group()), pattern)
+
+
+def piece_of_bytes(piece: str) -> str:
+    """A part of a pattern as such a one of bytes."""
+    if len(piece) == 1:
+        return piece if piece.isascii() else "".join(f"\\x{code:02x}" for code in piece.encode())
+    if piece in LETTERS:
+        return f"(?:[{LETTERS[piece]}]|{HIGH})"
+    if piece[0] != "[" or (piece.isascii() and r"\p" not in piece):
+        return piece
+    for letters, ascii_letters in LETTERS.items():
+        piece = piece.replace(letters, ascii_letters)
+    return f"(?:{''.join(filter(str.isascii, piece))}|{HIGH})"
+
+
+def alternation(patterns: Iterable[str], *, in_bytes: bool = False) -> Any:
     """Patterns as one without groups: which one matched is cheaper to ask afterwards."""
     import re2
 
-    return re2.compile("|".join(f"(?:{pattern})" for pattern in patterns), options())
+    chosen = options()
+    if in_bytes:
+        chosen.encoding = re2.Options.Encoding.LATIN1
+    pattern = "|".join(f"(?:{pattern})" for pattern in patterns)
+    return re2.compile(pattern.encode("ascii") if in_bytes else pattern, chosen)
 
 
 def is_no_value(text: str, start: int, end: int) -> bool:

@@ -18,22 +18,26 @@ from flywheel.pool.anonymization.detectors import Span
 MOST_WORDS = 5  # of a name
 UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮİĴĶĹĻĽĿŁŃŅŇŊŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽА-ЯΑ-Ω"
 LETTER = r"[^\W\d_]"
-BORDERS = '\n",:;('
-"""What no row of words has within it, of what is frequent."""
-
-
-def word(upper: str, letter: str) -> re.Pattern[str]:
-    """A capitalized word. What may not stand before it is asked behind its first letter, which ``re`` finds faster."""
-    return re.compile(rf"[{upper}](?<![\w@/\\$#.-].){letter}*(?:['-](?!s\b){letter}+)*(?![\w(=/\\@$])")
-
-
-WORD, WORD_ASCII = word(UPPER, LETTER), word("A-Z", "[A-Za-z]")
-CAPITAL, CAPITAL_ASCII = re.compile(rf"[{UPPER}]{LETTER}+"), re.compile(r"[A-Z][A-Za-z]+")
-"""For a first look: a part of a word is enough."""
 PARTICLES = ("de", "da", "del", "della", "di", "dos", "du", "van", "von", "der", "den", "ter", "bin", "ibn", "al", "el")
-GAP = re.compile(rf" (?:(?:{'|'.join(PARTICLES)}) ){{0,2}}")
+GAP = rf"\.? (?:(?:{'|'.join(PARTICLES)}) ){{0,2}}"
 CONTRACTION = re.compile(r"(?:n't|^I'm|'(?:d|ll|ve|re))$")
+
+
+def word(upper: str, letter: str) -> str:
+    """A capitalized word. What may not stand before it is asked behind its first letter, which ``re`` finds faster."""
+    return rf"[{upper}](?<![\w@/\\$#.-].){letter}*(?:['-](?!s\b){letter}+)*(?![\w(=/\\@$])"
+
+
+def run(word: str) -> re.Pattern[str]:
+    """Capitalized words with a space between, perhaps a dot and particles. It gives none back, so needs no memory."""
+    return re.compile(rf"{word}(?:{GAP}{word})*+")
+
+
+WORD = re.compile(word(UPPER, LETTER))
+RUN, RUN_ASCII = run(WORD.pattern), run(word("A-Z", "[A-Za-z]"))
 COMMON, PLACE, GIVEN, SURNAME, POPULAR = 1, 2, 4, 8, 16
+ALONE = COMMON | PLACE | GIVEN | POPULAR
+"""What is asked of a word by itself."""
 
 
 class Word(Struct, frozen=True):
@@ -42,19 +46,6 @@ class Word(Struct, frozen=True):
     start: int
     end: int
     known: int
-
-    def gap_from(self, text: str) -> int:
-        """Where what follows it begins: behind the dot of an initial."""
-        return self.end + (self.end - self.start == 1 and text[self.end : self.end + 1] == ".")
-
-    def may_be(self, kinds: int) -> bool:
-        """Whether it is of one of the kinds."""
-        return self.known & kinds != 0
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether it is nothing but a capitalized word that no list has."""
-        return not self.known
 
 
 @cache
@@ -102,40 +93,38 @@ def listed_names() -> Iterator[tuple[int, str]]:
 
 def find_names(text: str) -> list[Span]:
     """The persons that a text names by a known name."""
-    names = names_known()
-    capital, pattern = (CAPITAL_ASCII, WORD_ASCII) if text.isascii() else (CAPITAL, WORD)
+    known = words_known()
     found: list[Span] = []
-    done = 0
-    for match in capital.finditer(text):
-        if match[0] not in names or match.start() < done:
-            continue
-        begin = max(done, *(text.rfind(border, done, match.start()) for border in BORDERS))
-        row, done = row_around(text, begin, match.start(), pattern)
-        found += names_in(row)
+    for match in (RUN_ASCII if text.isascii() else RUN).finditer(text):
+        words = match[0]
+        if not words.isalpha():
+            for row in rows_in(words, match.start()):
+                found += names_in(row)
+        elif (known[words] if words in known else kind_of(words, known)) & ALONE == GIVEN | POPULAR:
+            found.append(Span(*match.span(), "PERSON", "known given name"))
     return found
 
 
-def row_around(text: str, begin: int, position: int, pattern: re.Pattern[str]) -> tuple[list[Word], int]:
-    """Of the rows from ``begin`` on the one that reaches beyond a position, and where the next one may begin.
-
-    A row is of capitalized words with nothing but a space, an initial's dot or a particle between; no common ones.
-    """
+def rows_in(run: str, position: int) -> Iterator[list[Word]]:
+    """The rows in a run of words that begins at a position: without common words, and a dot behind an initial only."""
     known = words_known()
     row: list[Word] = []
-    for match in pattern.finditer(text, begin):
-        kind = kind_of(match[0], known)
-        if not row or kind == COMMON or not is_gap(text, row[-1].gap_from(text), match.start()):
-            if match.start() > position:
-                return row, match.start()
-            row = []
-        if kind != COMMON:
-            row.append(Word(match.start(), match.end(), kind))
-    return row, len(text)
-
-
-def is_gap(text: str, start: int, end: int) -> bool:
-    """Whether a row of words goes on over it."""
-    return text[start:end] == " " or GAP.fullmatch(text, start, end) is not None
+    names = 0  # what is known of the words in the row
+    for part in run.split(" "):
+        if part not in PARTICLES:
+            dotted = part[-1] == "."
+            word = part[:-1] if dotted else part
+            kind = known[word] if word in known else kind_of(word, known)
+            if kind != COMMON:
+                row.append(Word(position, position + len(word), kind))
+                names |= kind
+            if kind == COMMON or (dotted and len(word) > 1):
+                if names & (GIVEN | SURNAME):
+                    yield row
+                row, names = [], 0
+        position += len(part) + 1
+    if names & (GIVEN | SURNAME):
+        yield row
 
 
 def kind_of(word: str, known: dict[str, int]) -> int:
@@ -144,6 +133,8 @@ def kind_of(word: str, known: dict[str, int]) -> int:
         return known[word]
     if word.isupper():
         return COMMON if len(word) < 4 else known.get(word.capitalize(), COMMON) & ~POPULAR or COMMON
+    if word.isalpha():
+        return 0
     if CONTRACTION.search(word):
         return COMMON
     parts = re.split("['-]", word)
@@ -167,16 +158,15 @@ def names_in(row: Sequence[Word]) -> Iterator[Span]:
 
 def end_of_name(row: Sequence[Word], first: int) -> int | None:
     """The number of the last word of the name that begins here; None where none does."""
-    word = row[first]
-    following = row[first + 1] if first + 1 < len(row) else None
-    is_plain = not word.may_be(COMMON | PLACE)
-    if word.may_be(GIVEN) and is_plain:
+    kind = row[first].known
+    if kind & GIVEN and not kind & (COMMON | PLACE):
         last = furthest(row, first)
-        is_whole = first == 0 or not row[first - 1].may_be(PLACE)
-        return last if last > first or (word.may_be(POPULAR) and is_whole) else None
-    if following is None or not following.may_be(SURNAME) or following.may_be(COMMON | PLACE):
+        is_whole = first == 0 or not row[first - 1].known & PLACE
+        return last if last > first or (kind & POPULAR and is_whole) else None
+    following = row[first + 1].known if first + 1 < len(row) else 0
+    if not following & SURNAME or following & (COMMON | PLACE):
         return None
-    return furthest(row, first) if word.may_be(GIVEN) or not word.may_be(COMMON | PLACE) else None
+    return furthest(row, first) if kind & GIVEN or not kind & (COMMON | PLACE) else None
 
 
 def furthest(row: Sequence[Word], first: int) -> int:
@@ -185,7 +175,7 @@ def furthest(row: Sequence[Word], first: int) -> int:
     for number in range(first + 1, min(len(row), first + MOST_WORDS)):
         word = row[number]
         is_initial = word.end - word.start == 1
-        if not (is_initial or word.may_be(GIVEN | SURNAME) or word.is_unknown):
+        if not (is_initial or not word.known or word.known & (GIVEN | SURNAME)):
             break
         if not is_initial:
             last = number

@@ -53,9 +53,10 @@ def find_each(texts: Sequence[str], *, named: Sequence[Named] = (), detection: D
     spans += find_in_context(joined)
     spans += find_by_surroundings(joined, spans)
     spans += find_encoded(joined, detection=detection)
-    spans += find_carried(joined, carried_values(joined, spans))
+    places = {(span.start, span.end) for span in spans}
+    spans += find_carried(joined, carried_values(joined, spans), places)
     if detection.names:
-        spans += find_carried(joined, carried_values(joined, spans, types=detection.names))
+        spans += find_carried(joined, carried_values(joined, spans, types=detection.names), places)
     if detection.ner_model:
         from flywheel.pool.anonymization.ner import find_persons
 
@@ -136,13 +137,14 @@ def values_of(value: str, kind: str) -> set[tuple[str, str]]:
     return {(word, kind) for word in [*words, *([stripped] if " " in stripped else [])] if len(word) <= LONGEST_CARRIED}
 
 
-def find_carried(text: str, values: set[tuple[str, str]]) -> Iterator[Span]:
-    """Each of the values as a whole word, wherever it is."""
+def find_carried(text: str, values: set[tuple[str, str]], places: set[tuple[int, int]]) -> Iterator[Span]:
+    """Each of the values as a whole word, wherever it is but at the places where something was found anyway."""
     for value, kind in sorted(values, key=lambda one: (-len(one[0]), one))[:MOST_CARRIED]:
+        length = len(value)
         start = text.find(value)
         while start >= 0:
-            end = start + len(value)
-            if stands_as_value(text, start, end, kind):
+            end = start + length
+            if (start, end) not in places and stands_as_value(text, start, end, kind):
                 yield Span(start, end, kind, "value that the record names elsewhere")
             start = text.find(value, end)
 

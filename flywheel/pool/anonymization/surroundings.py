@@ -7,13 +7,16 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+from msgspec import Struct
+
 from flywheel.pool.anonymization.checks import is_wordy
 from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.forms import DATE
 
 MONTHS = {month.lower(): number for number, month in enumerate(month_abbr) if month}
-BIRTH = ("birth", "dob", "born", "passenger", "patient")
-POSTAL = re.compile(r"(?<![.\w])zip\b(?!\()|post(?:al)?[ _-]?code")
+BIRTH = "(?i)birth|dob|born|passenger|patient"
+POSTAL = r"zip\b|post(?:al)?[ _-]?code"
+IS_POSTAL = re.compile(r"(?<![.\w])zip\b(?!\()|post(?:al)?[ _-]?code", re.IGNORECASE)
 NEAR = 200  # characters behind such a word
 FIVE_DIGITS = re.compile(r"\d{5}(?<![\w$€£#./-]\d{5})(?:-\d{4})?(?![\w/%-]|[.,]\d)")
 BESIDE = re.compile(r"[\s|(,;:*_–—-]{1,8}(?:<br>\s*)?\Z")  # between a name and its date
@@ -43,14 +46,23 @@ def find_mailboxes(text: str, spans: Sequence[Span]) -> Iterator[Span]:
             yield Span(*match.span(1), "PERSON", "before an address of mail")
 
 
+class Patterns(Struct, frozen=True):
+    """What whole texts are searched for: words about birth, words about zip codes, dates."""
+
+    birth: Any
+    postal: Any
+    date: Any
+
+
 def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     """What the spans and the subject of a text give away."""
     yield from find_mailboxes(text, spans)
-    lower = text.lower()
+    data = text.encode("ascii", "replace")  # a byte for each character
     ends = {span.end for span in spans if span.type == "PERSON"}
-    if any(word in lower for word in BIRTH):
-        yield from birth_dates(text, spans, ends)
-    postal = [match.end() for match in POSTAL.finditer(lower)] if "zip" in lower or "post" in lower else []
+    if patterns().birth.search(data):
+        yield from birth_dates(text, data, spans, ends)
+    words = (IS_POSTAL.match(text, match.start()) for match in patterns().postal.finditer(data))
+    postal = [word.end() for word in words if word]
     for match in FIVE_DIGITS.finditer(text) if postal else ():
         nearest = bisect_left(postal, match.start()) - 1
         if nearest >= 0 and match.start() - postal[nearest] <= NEAR:
@@ -61,12 +73,12 @@ def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
             yield Span(*behind.span(), "ZIP_CODE", "five digits behind a name")
 
 
-def birth_dates(text: str, spans: Sequence[Span], ends: Collection[int]) -> Iterator[Span]:
+def birth_dates(text: str, data: bytes, spans: Sequence[Span], ends: Collection[int]) -> Iterator[Span]:
     """Further dates of birth in a text that speaks of birth, by those that were found, and by persons in it."""
     known = {day for span in spans if span.type == "DATE_OF_BIRTH" for day in days_of(text[span.start : span.end])}
     if not known and not ends:
         return
-    for match in dates().finditer(text.encode("ascii", "replace")):  # a byte for each character
+    for match in patterns().date.finditer(data):
         first, last = match.span()
         if is_wordy(text, first - 1, first) or is_wordy(text, last - 1, last):
             continue
@@ -83,11 +95,11 @@ def follows_one(text: str, start: int, ends: Collection[int]) -> bool:
 
 
 @cache
-def dates() -> Any:
-    """What looks like a date."""
+def patterns() -> Patterns:
+    """The patterns, compiled at first use."""
     import re2
 
-    return re2.compile(rf"(?i){DATE}")
+    return Patterns(re2.compile(BIRTH), re2.compile(f"(?i){POSTAL}"), re2.compile(rf"(?i){DATE}"))
 
 
 @lru_cache(maxsize=4_096)

@@ -323,11 +323,11 @@ def test_after_a_raise_that_did_not_help_nothing_is_raised_for_a_while(engine: E
 def test_held_out_tasks_are_refused_and_benchmarks_judged_by_their_answer(engine: Engine, tmp_path: Path) -> None:
     from flywheel.arbiter.arbiter import FUNCTION_CALLS
 
-    kept = Task.of_benchmark(benchmark_task("kept", split=Split.HELDOUT), id="kept")
+    kept = Task.of_source(benchmark_task("kept", split=Split.HELDOUT), id="kept")
     with service(engine, tmp_path, {"a": FixedAgent(RIGHT)}, evaluator=FUNCTION_CALLS) as arbiter:
         with pytest.raises(HeldOutTaskError):
             arbiter.execute_task(kept)
-        result = arbiter.execute_task(Task.of_benchmark(benchmark_task(), id="b1"))
+        result = arbiter.execute_task(Task.of_source(benchmark_task(), id="b1"))
     assert result.evaluation is not None
     assert (result.status, result.evaluation.passed_all_mandatory) == ("succeeded", True)
     executed = logs_of(tmp_path)["b1"].executions[0]
