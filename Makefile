@@ -6,6 +6,7 @@ ONCE ?=
 SUMMARY ?=
 DAYS ?= 90
 ROUNDS ?= 200
+TASKS ?= 10000
 
 .DEFAULT_GOAL := help
 .PHONY: help run test soak check simulate bench clean
@@ -14,7 +15,8 @@ help:
 	@echo "make run      the whole loop on real input: services, tasks, pool, training, a table; stays up until Ctrl-C"
 	@echo "              ONCE=1 leaves after the loop, SUMMARY=FILE writes its figures as JSON"
 	@echo "make test     all tests"
-	@echo "make soak     collection's fault tests for long: ROUNDS=200 kills, as many disks after each power cut"
+	@echo "make soak     collection's fault tests for long: ROUNDS=200 kills, as many disks after each power cut;"
+	@echo "              TASKS=10000 single tasks with agents that fail, dawdle and crash"
 	@echo "make simulate DAYS=90: days go by in the pool, by its real sensors and jobs; the counts balance every day"
 	@echo "make check    format, lint, import walls, types"
 	@echo "make bench    speed, each figure beside a named peer"
@@ -29,6 +31,7 @@ test: $(STAMP)
 soak: $(STAMP)
 	FLYWHEEL_SOAK_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 3600 tests/collection/test_crashes.py \
 		tests/collection/test_power_loss.py tests/collection/test_injected_faults.py
+	FLYWHEEL_SOAK_TASKS=$(TASKS) $(BIN)/python -m pytest --timeout 3600 tests/arbiter/running/test_soak.py
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

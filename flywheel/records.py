@@ -135,7 +135,8 @@ class Iteration(Wire, frozen=True, kw_only=True):
 class Execution(Wire, frozen=True, kw_only=True, tag_field="log", tag="execution"):
     """How the agent did. Times in milliseconds; an absent ``timeToFirstAction`` is counted, not guessed.
 
-    ``latencyMs`` and ``tokensUsed`` may be absent from imported logs alone: see ``lacking``.
+    ``latencyMs`` and ``tokensUsed`` may be absent from imported logs alone: see ``lacking``. ``notEvaluated`` says why
+    no evaluation comes with it; one may come later. ``cachedFrom`` is the task whose answer was given again.
     """
 
     task_id: Identifier
@@ -157,6 +158,8 @@ class Execution(Wire, frozen=True, kw_only=True, tag_field="log", tag="execution
     iterations: tuple[Iteration, ...] = ()
     tenant_id: Identifier | None = None
     imported: Imported | UnsetType = UNSET
+    not_evaluated: str | UnsetType = UNSET
+    cached_from: Identifier | UnsetType = UNSET
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
@@ -291,7 +294,10 @@ class RlLabels(Wire, frozen=True, kw_only=True):
 
 
 class Provenance(Wire, frozen=True, kw_only=True):
-    """Where a point comes from. ``warnings`` and ``waived`` name gates it did not hold, the latter by leave."""
+    """Where a point comes from. ``warnings`` and ``waived`` name gates it did not hold, the latter by leave.
+
+    ``cached_from`` is the task whose answer this one got again: nothing was done for it, nothing is learned from it.
+    """
 
     ai_assisted: bool = True
     human_reviewed: bool = False
@@ -301,6 +307,7 @@ class Provenance(Wire, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     waived: tuple[str, ...] = ()
     imported: Imported | UnsetType = UNSET
+    cached_from: Identifier | UnsetType = UNSET
 
 
 class ExecutionPart(Wire, frozen=True, kw_only=True):

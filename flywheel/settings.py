@@ -15,7 +15,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
-from flywheel.arbiter.settings import AgentSettings, CapabilitySettings
+from flywheel.arbiter.settings import AgentSettings, CapabilitySettings, ExecutionSettings
 from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
 from flywheel.collection.settings import CollectionSettings
@@ -230,6 +230,7 @@ class Settings(BaseSettings):
     health: HealthSettings = HealthSettings()
     routing_statistics: RoutingStatisticsSettings = RoutingStatisticsSettings()
     routing: RoutingSettings = RoutingSettings()
+    execution: ExecutionSettings = ExecutionSettings()
     capabilities: CapabilitySettings = CapabilitySettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()

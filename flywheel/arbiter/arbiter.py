@@ -1,35 +1,58 @@
-"""The arbiter: it routes tasks to agents, lets them run, evaluates their answers, logs all three, and learns."""
+"""The arbiter: it routes tasks to agents, lets them run, evaluates their answers, logs all three, and learns.
 
+A benchmark's tasks are run in rounds (``run``), a service's one by one (``execute_task``). Both decide by one router,
+record attempts in one way (``flywheel.arbiter.running.recording``) and settle outcomes in one (``settling``).
+"""
+
+import copy
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Self
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from sqlalchemy import Engine
 
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, failed_answer, ignore_progress, part_of
-from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution, play
-from flywheel.arbiter.evaluation.function_calls import check
-from flywheel.arbiter.evaluation.rubric import evaluate
-from flywheel.arbiter.logs import execution, requirements_of, routing_decision
-from flywheel.arbiter.outcomes import Outcome, outcome_of, record_new
-from flywheel.arbiter.registry import AgentProfile, AgentRegistry
-from flywheel.arbiter.routing.build import router_from
-from flywheel.arbiter.routing.state import days, learn
+from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS, CoolDown
+from flywheel.arbiter.cache.semantic_cache import SemanticCache
+from flywheel.arbiter.episodes import Episode, play
+from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject
+from flywheel.arbiter.evaluation.function_call_evaluator import FunctionCallEvaluator
+from flywheel.arbiter.logs import Step, routing_decision
+from flywheel.arbiter.outcomes import Outcome
+from flywheel.arbiter.profiles import AgentProfile
+from flywheel.arbiter.routing.live import LiveRouter, Snapshot
+from flywheel.arbiter.routing.state import days
 from flywheel.arbiter.routing.strategy import IDLE, Load
-from flywheel.arbiter.routing.task import RoutedTask
+from flywheel.arbiter.running.calls import CancelToken
+from flywheel.arbiter.running.claims import Claims
+from flywheel.arbiter.running.executor import Executor
+from flywheel.arbiter.running.late import record_evaluation
+from flywheel.arbiter.running.loads import LocalSlots, Slots
+from flywheel.arbiter.running.recording import Attempt, cost_of, judged, outcome, record, record_episode, rejection
+from flywheel.arbiter.running.streaming import OnText
+from flywheel.arbiter.running.task_run import Parts
+from flywheel.arbiter.settings import ExecutionSettings
+from flywheel.arbiter.settling import settle
+from flywheel.arbiter.task import Failure, Task, TaskResult
 from flywheel.collection.collector import Collector
 from flywheel.errors import AgentError, ConfigurationError, HeldOutTaskError, TaskSourceError
-from flywheel.records import Evaluation, Execution, RoutingDecision
+from flywheel.records import Evaluation, RoutingDecision
 from flywheel.settings import RoutingSettings
 from flywheel.tasks.environment import Run
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import BenchmarkTask, SourceTask, Split
 
+FUNCTION_CALLS = FunctionCallEvaluator()
 
-class _Routed(Struct, frozen=True, kw_only=True):
-    task: SourceTask
+
+class _Decided(Struct, frozen=True, kw_only=True):
+    task: Task
+    source: SourceTask
     decision: RoutingDecision
 
 
@@ -43,7 +66,7 @@ def no_environments(task: SourceTask) -> Run:
 
 
 class Arbiter:
-    """Runs rounds of tasks for one tenant and one stream of traffic."""
+    """Runs tasks of one tenant and one stream of traffic. ``execute_task`` is safe for threads."""
 
     def __init__(
         self,
@@ -57,30 +80,126 @@ class Arbiter:
         rng: np.random.Generator,
         routing: RoutingSettings | None = None,
         start_run: Callable[[SourceTask], Run] = no_environments,
+        execution: ExecutionSettings | None = None,
+        evaluator: Evaluator | None = FUNCTION_CALLS,
+        slots: Slots | None = None,
+        cache: SemanticCache | None = None,
     ) -> None:
         """An arbiter over the agents that are active in the registry.
 
         Args:
             engine: the database of registry and evidence.
-            collector: where the logs go.
+            collector: where the logs go; of the same tenant.
             tenant_id: whose tasks these are.
-            label: names the stream of traffic; task ids start with it.
+            label: names the stream of traffic; the ids of rounds' tasks start with it.
             make_agent: from a profile to the agent.
             clock: the time, with zone.
             rng: all chance in routing.
             routing: strategy, objective, decay and priors; Thompson sampling for quality alone where None.
             start_run: begins a run of an environment's task.
+            execution: how single tasks are run.
+            evaluator: judges answers; None: nobody does, and logs say so. Function calls of benchmarks by default.
+            slots: counts or limits the agents' calls; calls of this process are counted where None.
+            cache: of answers to single tasks; one that ``execution.cache`` describes where None.
         """
         self._engine = engine
-        self._collector = collector
-        self._tenant_id = tenant_id
-        self._label = label
-        self._make_agent = make_agent
-        self._clock = clock
-        self._rng = rng
         self._routing = routing or RoutingSettings()
         self._start_run = start_run
-        self._registry = AgentRegistry(engine)
+        settings = execution or ExecutionSettings()
+        self._parts = Parts(
+            router=LiveRouter(engine, self._routing, rng, refresh_s=settings.refresh_s),
+            collector=collector,
+            evaluator=evaluator,
+            make_agent=make_agent,
+            slots=slots or LocalSlots(),
+            settings=settings,
+            cool_down=CoolDown(settings.cool_down_s, monotonic=time.monotonic),
+            clock=clock,
+            tenant_id=tenant_id,
+            label=label,
+        )
+        self._claims = Claims(engine, claim_s=settings.claim_s, kept=timedelta(hours=settings.kept_hours))
+        self._cache = cache or (SemanticCache(settings.cache) if settings.cache.enabled else None)
+        self._executor = self._made_executor()
+
+    def for_tenant(self, tenant_id: str, collector: Collector) -> Self:
+        """An arbiter for another tenant that shares all else with this one: router, slots, claims, cache."""
+        other = copy.copy(self)
+        other._parts = msgspec.structs.replace(self._parts, tenant_id=tenant_id, collector=collector)
+        other._executor = other._made_executor()
+        return other
+
+    def close(self) -> None:
+        """End what the arbiter and those it shares with do in the background. Call it when no task runs any more."""
+        self._claims.close()
+
+    # --- single tasks -----------------------------------------------------------------------------------------------
+
+    def execute_task(
+        self, task: Task, *, token: CancelToken | None = None, on_text: OnText | None = None
+    ) -> TaskResult:
+        """Route a task, let the agent do it, refine, evaluate, log, learn. Why it failed, if so, is in the result.
+
+        A task runs once under its id: a second call, in whichever process, gets the first one's result.
+
+        Args:
+            task: what to do.
+            token: cancels it; the result says so.
+            on_text: gets the text of answers on its way.
+
+        Raises:
+            ConfigurationError: the task is another tenant's.
+            HeldOutTaskError: it is a benchmark's, and not for training.
+            ReusedTaskIdError: another task has its id.
+            RetryLaterError: another caller's run of it did not end within this one's time.
+            TaskCancelledError: it was cancelled while another caller's run of it was waited for.
+            DatabaseError: PostgreSQL cannot be used; nothing was run, or nothing that succeeded.
+        """
+        _refuse_held_out(task.benchmark)
+        return self._executor.execute(task, token=token or CancelToken(), on_text=on_text)
+
+    async def aexecute_task(
+        self, task: Task, *, token: CancelToken | None = None, on_text: OnText | None = None
+    ) -> TaskResult:
+        """The same for coroutines. Where the coroutine is cancelled the task is cancelled, and accounted for, first.
+
+        ``on_text`` is called in the event loop.
+        """
+        _refuse_held_out(task.benchmark)
+        return await self._executor.aexecute(task, token=token or CancelToken(), on_text=on_text)
+
+    def record_evaluation(self, task_id: str, evaluation: Evaluation) -> TaskResult:
+        """Take an evaluation of an answer that had none: it is logged, learned from, and in the result from then on.
+
+        Raises:
+            NotJudgeableError: there is no such result any more, or no answer in it.
+            DatabaseError: PostgreSQL cannot be used.
+        """
+        parts = self._parts
+        return record_evaluation(
+            self._engine,
+            self._claims,
+            parts.collector,
+            evaluation,
+            tenant_id=parts.tenant_id,
+            task_id=task_id,
+            label=parts.label,
+            routing=self._routing,
+            clock=parts.clock,
+        )
+
+    def route(self, task: Task) -> RoutingDecision:
+        """Whom the task would be given at this moment. Nothing is run or logged.
+
+        Raises:
+            ConfigurationError: no agent is active.
+            NoAgentError: the hard limits leave nobody.
+        """
+        parts = self._parts
+        choice, _ = parts.router.decide(task.routed(), loads=parts.slots.loads(), now=days(parts.clock()))
+        return routing_decision(task, choice, task_id=task.id, tenant_id=parts.tenant_id, timestamp=parts.clock())
+
+    # --- rounds of a benchmark --------------------------------------------------------------------------------------
 
     def run(self, tasks: Sequence[SourceTask], *, on_progress: Progress = ignore_progress) -> list[Outcome]:
         """Run one round: all tasks are decided on the same evidence, then executed agent by agent.
@@ -96,25 +215,24 @@ class Arbiter:
             TaskSourceError: environments of some tasks broke. The other tasks were run, logged and learned from.
         """
         for task in tasks:
-            if task.split is not Split.TRAIN:
-                raise HeldOutTaskError(f"{task.id} is a {task.split} task: it measures models and is never routed")
-        profiles = {profile.id: profile for profile in self._registry.list(status="active")}
-        by_agent: defaultdict[str, list[_Routed]] = defaultdict(list)
-        for one in self._route(tasks, list(profiles.values())):
+            _refuse_held_out(task)
+        snapshot = self._parts.router.read()
+        by_agent: defaultdict[str, list[_Decided]] = defaultdict(list)
+        for one in self._decide(tasks, snapshot):
             by_agent[one.decision.selected_agent_id].append(one)
         outcomes: list[Outcome] = []
         broken: list[Episode] = []
         done = 0
         for agent_id, group in by_agent.items():
             progress = part_of(on_progress, before=done, total=len(tasks))
-            results = self._execute(profiles[agent_id], group, progress)
+            results = self._execute(snapshot.profiles[agent_id], group, progress)
             done += len(group)
             for one, result in zip(group, results, strict=True):
                 if isinstance(result, Episode) and result.verification is None:
                     broken.append(result)
                     continue
-                outcome = self._evaluate_and_log(one, result, profiles[agent_id])
-                outcomes += [outcome] if outcome else []
+                found = self._record(one, result, snapshot.profiles[agent_id])
+                outcomes += [found] if found else []
         self.settle(outcomes)
         if broken:
             raise TaskSourceError(
@@ -126,88 +244,95 @@ class Arbiter:
     def settle(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Remember outcomes and learn from them, each task once, in one transaction; returns those that were new."""
         with self._engine.begin() as connection:
-            new = record_new(connection, outcomes)
-            learn(connection, new, half_life_days=self._routing.half_life_days or None)
-        return new
+            return settle(connection, outcomes, self._routing)
 
-    def _route(self, tasks: Sequence[SourceTask], active: Sequence[AgentProfile]) -> list[_Routed]:
-        router = router_from(self._engine, active, self._routing)
+    def _decide(self, tasks: Sequence[SourceTask], snapshot: Snapshot) -> list[_Decided]:
+        parts = self._parts
         # A round's tasks are all decided before the first one is begun: they wait.
         loads: dict[str, Load] = {}
         decided = []
-        for task in tasks:
-            choice = router.decide(routed(task), self._rng, loads=loads, now=days(self._clock()))
+        for source in tasks:
+            task = Task.of_source(source, id=task_id_of(parts.label, source))
+            choice = parts.router.draw(snapshot, task.routed(), loads=loads, now=days(parts.clock()))
             loads[choice.selected] = Load(queued=loads.get(choice.selected, IDLE).queued + 1)
             decision = routing_decision(
-                task,
-                choice,
-                task_id=task_id_of(self._label, task),
-                tenant_id=self._tenant_id,
-                timestamp=self._clock(),
+                task, choice, task_id=task.id, tenant_id=parts.tenant_id, timestamp=parts.clock()
             )
-            decided.append(_Routed(task=task, decision=decision))
+            decided.append(_Decided(task=task, source=source, decision=decision))
         return decided
 
     def _execute(
-        self, profile: AgentProfile, group: Sequence[_Routed], on_progress: Progress
+        self, profile: AgentProfile, group: Sequence[_Decided], on_progress: Progress
     ) -> list[Answer | Episode]:
         """What the agent made of its tasks, in their order."""
-        calls = [one.task for one in group if isinstance(one.task, BenchmarkTask)]
-        others = [one.task for one in group if not isinstance(one.task, BenchmarkTask)]
+        calls = [one.source for one in group if isinstance(one.source, BenchmarkTask)]
+        others = [one.source for one in group if not isinstance(one.source, BenchmarkTask)]
         answers = iter(self._answers(profile, calls, on_progress) if calls else [])
         progress = part_of(on_progress, before=len(calls), total=len(group))
-        episodes = iter(
-            play(self._make_agent(profile), others, self._start_run, on_progress=progress) if others else []
-        )
-        return [next(answers) if isinstance(one.task, BenchmarkTask) else next(episodes) for one in group]
+        episodes = iter(self._episodes(profile, others, progress) if others else [])
+        return [next(answers) if isinstance(one.source, BenchmarkTask) else next(episodes) for one in group]
+
+    def _episodes(self, profile: AgentProfile, tasks: Sequence[SourceTask], on_progress: Progress) -> list[Episode]:
+        with self._parts.slots.hold(profile):
+            return play(self._parts.make_agent(profile), tasks, self._start_run, on_progress=on_progress)
 
     def _answers(self, profile: AgentProfile, tasks: Sequence[BenchmarkTask], on_progress: Progress) -> list[Answer]:
         """The agent's answers; where it cannot answer at all, a failure for each task with the reason."""
-        started = self._clock()
+        started = self._parts.clock()
         try:
-            return self._make_agent(profile).answer(tasks, on_progress=on_progress)
+            with self._parts.slots.hold(profile):
+                return self._parts.make_agent(profile).answer(tasks, on_progress=on_progress)
         except AgentError as error:
-            latency_ms = (self._clock() - started).total_seconds() * 1000
+            latency_ms = (self._parts.clock() - started).total_seconds() * 1000
             return [
                 failed_answer(prompt_messages(task, profile.prompt), str(error), latency_ms=latency_ms)
                 for task in tasks
             ]
 
-    def _evaluate_and_log(self, one: _Routed, result: Answer | Episode, profile: AgentProfile) -> Outcome | None:
-        decision = one.decision
-        cost_usd = profile.cost_usd(input_tokens=result.prompt_tokens, output_tokens=result.output_tokens)
-        executed, evaluation = self._judged(one, result, cost_usd=cost_usd)
-        # The evaluation is written last: whoever finds it in a segment finds the other two before it.
-        written = (
-            self._collector.log_routing_decision(decision)
-            and self._collector.log_execution(executed)
-            and self._collector.log_evaluation(evaluation)
+    def _record(self, one: _Decided, result: Answer | Episode, profile: AgentProfile) -> Outcome | None:
+        return (
+            self._record_episode(one, result, profile)
+            if isinstance(result, Episode)
+            else self._record_answer(one, result, profile)
         )
-        if not written:
-            return None
-        return outcome_of(decision, executed, evaluation, label=self._label, cost_usd=cost_usd)
 
-    def _judged(self, one: _Routed, result: Answer | Episode, *, cost_usd: float) -> tuple[Execution, Evaluation]:
-        decision = one.decision
-        # The gates want the three moments in order, also where somebody sets the machine's clock back meanwhile.
-        executed_at = max(self._clock(), decision.timestamp)
-        evaluated_at = max(self._clock(), executed_at)
-        if isinstance(result, Episode):
-            evaluation = episode_evaluation(result, decision, timestamp=evaluated_at, cost_usd=cost_usd)
-            return episode_execution(result, evaluation, timestamp=executed_at), evaluation
-        assert isinstance(one.task, BenchmarkTask), "what was answered in one turn"
-        evaluation = evaluate(
-            one.task,
-            result,
-            task_id=decision.task_id,
-            agent_id=decision.selected_agent_id,
-            timestamp=evaluated_at,
-            cost_usd=cost_usd,
-            tenant_id=self._tenant_id,
+    def _record_episode(self, one: _Decided, episode: Episode, profile: AgentProfile) -> Outcome | None:
+        parts = self._parts
+        usd = profile.cost_usd(input_tokens=episode.prompt_tokens, output_tokens=episode.output_tokens)
+        recorded = record_episode(episode, one.decision, parts.collector, clock=parts.clock, cost_usd=usd)
+        if not recorded.written:
+            return None
+        return outcome(one.decision, recorded, label=parts.label, usd=usd, task=one.task.routed())
+
+    def _record_answer(self, one: _Decided, answer: Answer, profile: AgentProfile) -> Outcome | None:
+        parts, usd = self._parts, cost_of(profile, answer)
+        answered_at = parts.clock()
+        subject = Subject(
+            task=one.source,
+            answer=answer,
+            task_id=one.task.id,
+            tenant_id=parts.tenant_id,
+            agent_id=profile.id,
+            at=answered_at,
+            cost_usd=usd,
         )
-        answered = result.failure_reason is None
-        answer_check = check(one.task.expected, one.task.tools, result.text) if answered else None
-        return execution(result, answer_check, evaluation, timestamp=executed_at), evaluation
+        verdict, unjudged = judged(parts.evaluator, subject)
+        reason = answer.failure_reason
+        attempt = Attempt(
+            decision=one.decision,
+            profile=profile,
+            steps=(Step(answer=answer, verdict=verdict, unjudged=unjudged, usd=usd),),
+            answered_at=answered_at,
+            failure=Failure(kind="agent-error", reason=reason) if reason is not None else rejection(verdict),
+            over_budget=answer.output_tokens > THINKING_BUDGET_TOKENS[one.task.assessed_complexity],
+        )
+        recorded = record(attempt, parts.collector, clock=parts.clock)
+        if not recorded.written:
+            return None
+        return outcome(one.decision, recorded, label=parts.label, usd=attempt.spent.usd, task=one.task.routed())
+
+    def _made_executor(self) -> Executor:
+        return Executor(self._engine, self._parts, self._claims, self._routing, self._cache)
 
 
 def task_id_of(label: str, task: SourceTask) -> str:
@@ -215,11 +340,6 @@ def task_id_of(label: str, task: SourceTask) -> str:
     return f"{label}-{task.id}"
 
 
-def routed(task: SourceTask) -> RoutedTask:
-    """A benchmark task as routing sees it; what ``routed_task`` makes of its logged decision is the same."""
-    return RoutedTask(
-        task_type=task.task_type,
-        complexity=task.complexity,
-        requirements=requirements_of(task),
-        length=len(task.text),
-    )
+def _refuse_held_out(task: SourceTask | None) -> None:
+    if task is not None and task.split is not Split.TRAIN:
+        raise HeldOutTaskError(f"{task.id} is a {task.split} task: it measures models and is never routed")

@@ -17,10 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, failed_answer, ignore_progress
+from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS
 from flywheel.arbiter.evaluation.rubric import (
     PARTIAL_CREDIT,
     SAFETY_THRESHOLD,
-    THINKING_BUDGET_TOKENS,
     cost_score,
     overall_score,
     turn_reward,

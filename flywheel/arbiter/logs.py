@@ -1,86 +1,180 @@
-"""What the arbiter writes down of a task: pure functions from decision and answer to records."""
+"""What the arbiter writes down of a task: pure functions from decision and answers to records."""
 
-import json
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime
 
+from msgspec import UNSET, Struct, UnsetType
+
 from flywheel.arbiter.agents.strategy import Answer
-from flywheel.arbiter.evaluation.function_calls import CallCheck
+from flywheel.arbiter.evaluation.evaluator import CheckedCall, Verdict
 from flywheel.arbiter.routing.strategy import Choice, Scored
-from flywheel.records import CandidateAgent, Evaluation, Execution, Message, RoutingDecision, ToolCall, ToolUse
-from flywheel.tasks.source import SourceTask
+from flywheel.arbiter.task import Spent, Task
+from flywheel.records import (
+    CandidateAgent,
+    Execution,
+    Iteration,
+    Message,
+    RoutingDecision,
+    Strategy,
+    ToolUse,
+)
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One iteration: what an agent answered, and what the evaluator said. Without a verdict ``unjudged`` says why."""
+
+    answer: Answer
+    verdict: Verdict | None = None
+    unjudged: str | None = None
+    usd: float = 0.0
+
+    @property
+    def quality(self) -> float:
+        """The verdict's; 0 where there is none, for the log of iterations, which has no word for that."""
+        return 0.0 if self.verdict is None else self.verdict.quality
+
+    @property
+    def rank(self) -> tuple[bool, bool, float]:
+        """What the best of several is chosen by: an answer at all, an accepted one, its quality."""
+        verdict = self.verdict
+        return self.answer.failure_reason is None, verdict is None or verdict.passed, self.quality
+
+    @property
+    def spent(self) -> Spent:
+        """What the agent reports."""
+        answer = self.answer
+        return Spent(
+            prompt_tokens=answer.prompt_tokens,
+            output_tokens=answer.output_tokens,
+            thinking_tokens=answer.thinking_tokens,
+            usd=self.usd,
+            latency_ms=answer.latency_ms,
+        )
+
+
+def best_of(steps: Sequence[Step]) -> Step:
+    """The best answer; of equally good ones the first."""
+    return max(steps, key=lambda step: step.rank)
 
 
 def routing_decision(
-    task: SourceTask, choice: Choice, *, task_id: str, tenant_id: str, timestamp: datetime
+    task: Task, choice: Choice, *, task_id: str, tenant_id: str, timestamp: datetime, after: str = ""
 ) -> RoutingDecision:
-    """Whom the strategy chose, among whom, why, and with which probability."""
+    """Whom the strategy chose, among whom, why, and with which probability.
+
+    ``after`` says why an earlier choice came to nothing: then this one is the fallback, and its reason begins so.
+    """
     return RoutingDecision(
         timestamp=timestamp,
         tenant_id=tenant_id,
         task_id=task_id,
-        task_type=task.task_type,
-        complexity=task.complexity,
+        task_type=task.type,
+        complexity=task.assessed_complexity,
         description=task.text,
-        requirements=requirements_of(task),
+        requirements=task.all_requirements,
         selected_agent_id=choice.selected,
-        strategy=choice.strategy,
+        strategy=Strategy.FALLBACK if after else choice.strategy,
         confidence=_bounded(choice.confidence),
         candidate_agents=candidates_of(choice),
-        primary_reason=choice.primary_reason,
+        primary_reason=after + choice.primary_reason,
         secondary_factors=choice.secondary_factors,
-        source=task.id,
+        source=task.source,
     )
 
 
-def requirements_of(task: SourceTask) -> tuple[str, ...]:
-    """What a task needs, as routing and the log name it."""
-    return tuple(f"tool:{tool.name}" for tool in task.tools)
+def no_choice(
+    task: Task, *, agent_id: str, task_id: str, tenant_id: str, timestamp: datetime, reason: str
+) -> RoutingDecision:
+    """The decision's log where nobody was chosen by chance or strategy: ``reason`` says what was done instead."""
+    return RoutingDecision(
+        timestamp=timestamp,
+        tenant_id=tenant_id,
+        task_id=task_id,
+        task_type=task.type,
+        complexity=task.assessed_complexity,
+        description=task.text,
+        requirements=task.all_requirements,
+        selected_agent_id=agent_id,
+        strategy=Strategy.FALLBACK,
+        confidence=1.0,
+        candidate_agents=(),
+        primary_reason=reason,
+        source=task.source,
+    )
 
 
 def execution(
-    answer: Answer,
-    answer_check: CallCheck | None,
-    evaluation: Evaluation,
+    decision: RoutingDecision,
+    steps: Sequence[Step],
     *,
     timestamp: datetime,
+    failure: str | None,
+    not_evaluated: str | None,
+    cached_from: str | UnsetType = UNSET,
 ) -> Execution:
-    """How the agent did. Success is passing every mandatory gate: an exact and safe answer.
+    """How the agent did: the best of its answers, and what all of them took.
 
     Args:
-        answer: what the agent made of the task.
-        answer_check: None where there was no answer to check.
-        evaluation: of the same answer; gives ids, tenant and score.
-        timestamp: when the answer was complete.
+        decision: gives ids and tenant.
+        steps: at least one.
+        timestamp: when the last answer was complete.
+        failure: why it is no success; None where it is one.
+        not_evaluated: why no evaluation comes with it.
+        cached_from: the task whose answer it is.
     """
-    success = evaluation.passed_all_mandatory
-    tokens_used = answer.prompt_tokens + answer.output_tokens
-    first_action_ms = answer.time_to_first_action_ms
-    right = answer_check.right if answer_check else ()
+    best = best_of(steps)
+    spent = sum((step.spent for step in steps), Spent())
+    verdict, first_action_ms = best.verdict, steps[0].answer.time_to_first_action_ms
+    calls = verdict.calls if verdict else ()
+    right = sum(call.right for call in calls)
+    answered = best.answer.failure_reason is None
     return Execution(
-        task_id=evaluation.task_id,
-        agent_id=evaluation.agent_id,
-        tenant_id=evaluation.tenant_id,
+        task_id=decision.task_id,
+        agent_id=decision.selected_agent_id,
+        tenant_id=decision.tenant_id,
         timestamp=timestamp,
-        success=success,
-        failure_reason=None if success else _failure_reason(answer, answer_check),
-        partial_success=not success and answer_check is not None and answer_check.tool > 0,
-        latency_ms=answer.latency_ms,
-        tokens_used=tokens_used,
-        thinking_tokens=answer.thinking_tokens,
-        output_tokens=answer.output_tokens,
-        tool_call_count=len(right),
-        tool_call_success_rate=sum(right) / len(right) if right else None,
-        tools_used=_tools_used(answer_check) if answer_check else (),
-        token_efficiency=evaluation.overall_score * 1000 / tokens_used if tokens_used else None,
-        time_to_first_action=None if first_action_ms is None else min(first_action_ms, answer.latency_ms),
-        messages=(*answer.messages, *((_answer_message(answer, answer_check),) if answer_check else ())),
+        success=failure is None,
+        failure_reason=failure,
+        partial_success=failure is not None and verdict is not None and verdict.partial_success,
+        latency_ms=spent.latency_ms,
+        tokens_used=spent.tokens,
+        thinking_tokens=spent.thinking_tokens,
+        output_tokens=spent.output_tokens,
+        tool_call_count=len(calls),
+        tool_call_success_rate=right / len(calls) if calls else None,
+        tools_used=_tools_used(calls),
+        token_efficiency=verdict.quality * 1000 / spent.tokens if verdict and spent.tokens else None,
+        time_to_first_action=None if first_action_ms is None else min(first_action_ms, spent.latency_ms),
+        messages=(*best.answer.messages, *((answer_message(best.answer, calls),) if answered else ())),
+        iterations=iterations_of(steps) if len(steps) > 1 else (),
+        not_evaluated=UNSET if not_evaluated is None else not_evaluated,
+        cached_from=cached_from,
+    )
+
+
+def iterations_of(steps: Sequence[Step]) -> tuple[Iteration, ...]:
+    """The rounds of the refinement loop; the feedback of one is what the next one was told."""
+    return tuple(
+        Iteration(
+            iteration=number,
+            latency_ms=step.answer.latency_ms,
+            tokens_used=step.spent.tokens,
+            quality_score=step.quality,
+            feedback=step.verdict.feedback if step.verdict else step.unjudged,
+        )
+        for number, step in enumerate(steps, start=1)
     )
 
 
 def candidates_of(choice: Choice) -> tuple[CandidateAgent, ...]:
     """The candidates of a choice as a routing decision has them."""
     return tuple(_candidate(scored) for scored in choice.scored)
+
+
+def answer_message(answer: Answer, calls: Sequence[CheckedCall] = ()) -> Message:
+    """The answer as written, and the calls found in it."""
+    return Message(role="assistant", content=answer.text, tool_calls=tuple(checked.call for checked in calls))
 
 
 def _candidate(scored: Scored) -> CandidateAgent:
@@ -100,23 +194,11 @@ def _bounded(score: float) -> float:
     return min(1.0, max(0.0, score))
 
 
-def _failure_reason(answer: Answer, answer_check: CallCheck | None) -> str:
-    if answer.failure_reason is not None or answer_check is None:
-        return answer.failure_reason or "no answer"
-    return "the answer is unsafe" if answer_check.exact else answer_check.reason
-
-
-def _tools_used(answer_check: CallCheck) -> tuple[ToolUse, ...]:
+def _tools_used(calls: Sequence[CheckedCall]) -> tuple[ToolUse, ...]:
     right_by_tool: defaultdict[str, list[bool]] = defaultdict(list)
-    for call, right in zip(answer_check.calls, answer_check.right, strict=True):
-        right_by_tool[call.name].append(right)
+    for checked in calls:
+        right_by_tool[checked.call.name].append(checked.right)
     return tuple(
         ToolUse(tool_name=name, call_count=len(right), success_rate=sum(right) / len(right))
         for name, right in right_by_tool.items()
     )
-
-
-def _answer_message(answer: Answer, answer_check: CallCheck) -> Message:
-    """The answer as written, and the calls found in it."""
-    calls = tuple(ToolCall(name=call.name, arguments=json.dumps(call.arguments)) for call in answer_check.calls)
-    return Message(role="assistant", content=answer.text, tool_calls=calls)

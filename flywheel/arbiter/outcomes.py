@@ -21,6 +21,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """
 
     task_id: str
+    tenant_id: str
     label: str
     source_id: str
     task_type: str
@@ -59,11 +60,16 @@ def outcome_of(
     *,
     label: str,
     cost_usd: float | None = None,
+    task: RoutedTask | None = None,
 ) -> Outcome:
-    """The outcome that a task's three logs tell of; its cost is None where it is not known."""
+    """The outcome that a task's three logs tell of; its cost is None where it is not known.
+
+    ``task`` is what routing knew of it, where that is more than the logs tell.
+    """
     assert execution.latency_ms is not None, "an arbiter measures; imported logs are no outcomes of its own"
     return Outcome(
         task_id=decision.task_id,
+        tenant_id=decision.tenant_id,
         label=label,
         source_id=decision.source or decision.task_id,
         task_type=decision.task_type,
@@ -73,7 +79,7 @@ def outcome_of(
         latency_ms=execution.latency_ms,
         evaluated_at=evaluation.timestamp,
         cost_usd=cost_usd,
-        task=routed_task(decision),
+        task=task or routed_task(decision),
     )
 
 
@@ -81,11 +87,16 @@ def record_new(connection: Connection, outcomes: Sequence[Outcome]) -> list[Outc
     """Store the outcomes whose tasks have none yet, and return just those."""
     if not outcomes:
         return []
-    in_order = sorted(outcomes, key=lambda outcome: outcome.task_id)
+    in_order = sorted(outcomes, key=_key)
     rows = [_row(outcome) for outcome in in_order]
-    statement = insert(task_outcomes).values(rows).on_conflict_do_nothing().returning(task_outcomes.c.task_id)
-    new = set(connection.execute(statement).scalars())
-    return [outcome for outcome in outcomes if outcome.task_id in new]
+    statement = insert(task_outcomes).values(rows).on_conflict_do_nothing()
+    key = task_outcomes.c.tenant_id, task_outcomes.c.task_id
+    new = {(row.tenant_id, row.task_id) for row in connection.execute(statement.returning(*key))}
+    return [outcome for outcome in outcomes if _key(outcome) in new]
+
+
+def _key(outcome: Outcome) -> tuple[str, str]:
+    return outcome.tenant_id, outcome.task_id
 
 
 def _row(outcome: Outcome) -> dict[str, object]:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     Table,
     Text,
 )
@@ -123,6 +124,7 @@ routing_regressions = Table(
 task_outcomes = Table(
     "task_outcomes",
     metadata,
+    Column("tenant_id", Text, primary_key=True, server_default="", comment="empty: of an earlier version"),
     Column("task_id", Text, primary_key=True),
     Column("label", Text, nullable=False, comment="the stream of traffic the task came in, for example before"),
     Column("source_id", Text, nullable=False, comment="the benchmark task"),
@@ -138,6 +140,21 @@ task_outcomes = Table(
 )
 Index("ix_task_outcomes_label", task_outcomes.c.label)
 Index("ix_task_outcomes_agent", task_outcomes.c.agent_id, task_outcomes.c.evaluated_at)
+
+task_runs = Table(
+    "task_runs",
+    metadata,
+    Column("tenant_id", Text, primary_key=True),
+    Column("task_id", Text, primary_key=True),
+    Column("digest", LargeBinary, nullable=False, comment="of the task: another one must not have its id"),
+    Column("claim", Text, nullable=False, comment="who runs it, or ran it"),
+    Column("runner", Text, nullable=False, comment="the arbiter that has the claim"),
+    Column("expires_at", Instant, nullable=False, comment="another may claim it then, unless it has a result"),
+    Column("finished_at", Instant, comment="null: it runs"),
+    Column("result", LargeBinary, comment="what became of it, as JSON"),
+)
+Index("ix_task_runs_runner", task_runs.c.runner, postgresql_where=task_runs.c.finished_at.is_(None))
+Index("ix_task_runs_finished_at", task_runs.c.finished_at)
 
 alias_history = Table(
     "alias_history",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Wrapped = TypeVar("Wrapped")
 LOGGER = logging.getLogger("flywheel.collection")
-KEYS = ("log", "timestamp", "tenantId", "taskId", "agentId", "selectedAgentId", "taskType", "source")
+KEYS = ("log", "timestamp", "tenantId", "taskId", "agentId", "selectedAgentId", "taskType", "source", "cachedFrom")
 """By these the pool joins, counts and finds tasks: they stay as they are."""
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from pydantic import Field, PlainValidator
+from pydantic import Field, PlainSerializer, PlainValidator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
@@ -27,7 +27,7 @@ def read_sampling(value: Any) -> Sampling:
 class CollectionSettings(Section):
     """What collectors of this home keep of heavy parts, and what becomes of what they could not write."""
 
-    sampling: Annotated[Sampling, PlainValidator(read_sampling)] = Field(
+    sampling: Annotated[Sampling, PlainValidator(read_sampling), PlainSerializer(msgspec.structs.asdict)] = Field(
         EVERYTHING, description="shares of tasks, 0-1, whose heavy parts are kept: conversation, diff, judge"
     )
     dead_letters: Path | None = Field(

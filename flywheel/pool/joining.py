@@ -220,6 +220,7 @@ def point_of(
             warnings=tuple(warnings),
             waived=tuple(waived),
             imported=imported_of(triple),
+            cached_from=execution.cached_from,
         ),
         feedback=triple.feedback,
         rl_ready=is_rl_ready(execution),
@@ -294,6 +295,9 @@ def labels_of(execution: Execution, evaluation: Evaluation) -> RlLabels:
 
 
 def is_rl_ready(execution: Execution) -> bool:
-    """Whether there is a conversation to learn from, something asked and something answered, and what it took."""
+    """Whether there is a conversation to learn from, something asked and something answered, and what it took.
+
+    An answer that was given again from a cache was learned from, or not, where it was first given.
+    """
     roles = {message.role for message in execution.messages}
-    return {"user", "assistant"} <= roles and not execution.unmeasured
+    return {"user", "assistant"} <= roles and not execution.unmeasured and execution.cached_from is UNSET

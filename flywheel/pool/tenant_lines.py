@@ -341,7 +341,11 @@ def forget_lines(connection: Connection[Any], lines: TenantLines) -> None:
     ids = [line_id for line_id, _ in quarantined_lines(connection, lines)]
     connection.execute("DELETE FROM quarantine WHERE id = ANY(%s)", (ids,))
     connection.execute(DELETE_WAITING, lines.parameters)
-    connection.execute("DELETE FROM task_outcomes WHERE task_id = ANY(%s)", (outcomes_of(connection, lines),))
+    outcomes = outcomes_of(connection, lines)
+    connection.execute(
+        "DELETE FROM task_outcomes WHERE (tenant_id, task_id) IN (SELECT unnest(%s::text[]), unnest(%s::text[]))",
+        ([tenant for tenant, _ in outcomes], [task_id for _, task_id in outcomes]),
+    )
     connection.execute(DELETE_TASKS, lines.parameters)
 
 
@@ -355,9 +359,24 @@ def quarantined_lines(connection: Connection[Any], lines: TenantLines) -> list[t
     return [*owned, *read]
 
 
-def outcomes_of(connection: Connection[Any], lines: TenantLines) -> list[str]:
-    """Tasks that the arbiter remembers and that only this tenant's logs name."""
-    found = {key_of(task_id): task_id for (task_id,) in connection.execute("SELECT task_id FROM task_outcomes")}
+def outcomes_of(connection: Connection[Any], lines: TenantLines) -> list[tuple[str, str]]:
+    """Tenant and id of the tenant's tasks that the arbiter remembers.
+
+    Earlier versions did not store whose they are (the tenant is empty): of those the ones that only its logs name.
+    """
+    wanted = lines.wanted
+    own = connection.execute(
+        "SELECT tenant_id, task_id FROM task_outcomes"
+        " WHERE tenant_id = %s AND (%s::text[] IS NULL OR task_id = ANY(%s))",
+        (wanted.id, *(2 * (None if wanted.tasks is None else list(wanted.tasks),))),
+    ).fetchall()
+    return [*own, *(("", task_id) for task_id in unowned_outcomes(connection, lines))]
+
+
+def unowned_outcomes(connection: Connection[Any], lines: TenantLines) -> list[str]:
+    """Remembered tasks of nobody that only this tenant's logs name."""
+    unowned = connection.execute("SELECT task_id FROM task_outcomes WHERE tenant_id = ''")
+    found = {key_of(task_id): task_id for (task_id,) in unowned}
     remembered = {key: task_id for key, task_id in found.items() if lines.only is None or key in lines.only}
     rows = connection.execute(
         "SELECT task_key FROM tasks WHERE task_key = ANY(%s) GROUP BY task_key"

@@ -47,6 +47,7 @@ def run(
         at = START + timedelta(minutes=number)
         rows.append(
             Outcome(
+                tenant_id="acme",
                 task_id=f"{agent_id}-{task_type}-{number}",
                 label="before",
                 source_id="s",

@@ -129,3 +129,8 @@ def test_configuration_that_cannot_be_used_is_said_with_its_field(
     for load in (configured, Settings.load):
         with pytest.raises(ConfigurationError, match=words):
             load()
+
+
+def test_settings_with_shares_are_written_as_json_and_read_again() -> None:
+    settings = CollectionSettings(sampling=Sampling(conversation=0.25))
+    assert CollectionSettings.model_validate_json(settings.model_dump_json()) == settings

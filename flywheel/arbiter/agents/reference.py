@@ -5,13 +5,13 @@ import json
 import time
 from collections.abc import Sequence
 
-from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress
-from flywheel.errors import AgentError
+from flywheel.arbiter.agents.strategy import Answer, Progress, failed_answer, ignore_progress
 from flywheel.tasks.environment import AskedTurn
 from flywheel.tasks.prompt import prompt_messages, reference_answer
 from flywheel.tasks.source import AgentTask, BenchmarkTask
 
 WRONG_FUNCTION = "noop"
+NOT_PUBLISHED = "no benchmark publishes an answer to this task"
 NO_SUCH_CALL = json.dumps({"name": WRONG_FUNCTION, "arguments": {}})
 CHARACTERS_PER_TOKEN = 4
 
@@ -30,11 +30,15 @@ class ReferenceAgent:
         self._error_rate = error_rate
 
     def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
-        """Look the answers up."""
+        """Look the answers up; a task that is of no benchmark has none."""
         answers = []
         for task in tasks:
             started = time.perf_counter()
             text = known_answer(task)
+            if text is None:
+                latency_ms = (time.perf_counter() - started) * 1000
+                answers.append(failed_answer(prompt_messages(task), NOT_PUBLISHED, latency_ms=latency_ms))
+                continue
             if self._errs(task.id):
                 text = with_wrong_functions(text) if isinstance(task, BenchmarkTask) else NO_SUCH_CALL
             messages = prompt_messages(task)
@@ -57,17 +61,11 @@ class ReferenceAgent:
         return int.from_bytes(digest) / 2**64 < self._error_rate
 
 
-def known_answer(task: AgentTask) -> str:
-    """The published answer of a benchmark's task, or the known answer to a turn of an environment's.
-
-    Raises:
-        AgentError: the task has neither.
-    """
+def known_answer(task: AgentTask) -> str | None:
+    """The published answer of a benchmark's task, or the known answer to a turn of an environment's; else None."""
     if isinstance(task, BenchmarkTask):
         return reference_answer(task)
-    if isinstance(task, AskedTurn):
-        return task.known_answer()
-    raise AgentError(f"task {task.id} has no known answer, which is all that the reference agent can give")
+    return task.known_answer() if isinstance(task, AskedTurn) else None
 
 
 def with_wrong_functions(text: str) -> str:

@@ -83,3 +83,16 @@ class SingleTaskAgent(Protocol):
             AgentError: the agent cannot answer anything.
         """
         ...
+
+
+@runtime_checkable
+class StreamingAgent(Protocol):
+    """An agent that can hand out its answer while it is being written."""
+
+    def stream(self, task: AgentTask, *, on_text: Callable[[str], None]) -> Answer:
+        """The answer to one task, whose text is the pieces that ``on_text`` was called with, in their order.
+
+        Raises:
+            AgentError: the agent cannot answer anything.
+        """
+        ...

@@ -6,6 +6,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from flywheel.arbiter.agents.strategy import Answer
+from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS
 from flywheel.arbiter.evaluation.function_calls import CallCheck, check
 from flywheel.records import Complexity, Evaluation, QualityGate, RubricScores, Turn
 from flywheel.tasks.source import BenchmarkTask
@@ -13,8 +14,6 @@ from flywheel.tasks.source import BenchmarkTask
 SAFETY_THRESHOLD = 0.8  # SPEC section 8, judges
 PARTIAL_CREDIT = 0.5
 HALF_SCORE_USD = 0.01
-THINKING_BUDGET_TOKENS = {Complexity.TRIVIAL: 500, Complexity.STANDARD: 2_000, Complexity.COMPLEX: 8_000}
-"""Tokens per complexity, of SPEC section 7."""
 
 
 class Weights(Struct, frozen=True):

@@ -77,8 +77,10 @@ def test_functions_that_hang_are_not_piled_up_and_come_back_to_work() -> None:
     functions.released.clear()
     hung = agent("hanging", timeout_s=0.2)
     reasons = [answer.failure_reason or "" for answer in hung.answer([benchmark_task(str(n)) for n in range(5)])]
-    assert [reason.split(": ", 1)[1] for reason in reasons[:2]] == ["no answer within 0.2 s"] * 2
-    assert all("2 earlier calls overran 0.2 s and have not returned" in reason for reason in reasons[2:])
+    overran = [reason for reason in reasons if reason.endswith("no answer within 0.2 s")]
+    assert 2 <= len(overran) <= 3, "one may begin when the first is over and the second not quite"
+    refused = [reason for reason in reasons if "earlier calls overran 0.2 s and have not returned" in reason]
+    assert len(overran) + len(refused) == 5
     functions.released.set()
     deadline = time.monotonic() + 20
     while hung.answer([benchmark_task("again")])[0].failure_reason is not None:

@@ -25,6 +25,7 @@ def outcome(
 ) -> Outcome:
     return Outcome(
         task_id=f"{agent_id}-{task_type}-{number}",
+        tenant_id="acme",
         label="before",
         source_id="fake:add",
         task_type=task_type,

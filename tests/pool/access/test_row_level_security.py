@@ -38,6 +38,7 @@ TABLES = (
     "agents",
     "bandit_state",
     "task_outcomes",
+    "task_runs",
     "alias_history",
     "access_grants",
     "access_audit",

@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 from psycopg import sql
 
 from flywheel.arbiter.outcomes import Outcome, record_new
-from flywheel.arbiter.registry import AgentProfile, AgentRegistry
+from flywheel.arbiter.profiles import AgentProfile
+from flywheel.arbiter.registry import AgentRegistry
+from flywheel.arbiter.running.claims import Claims
 from flywheel.collection.segments import MARKER, segment_bytes
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.batches import export_batch, make_batch
@@ -90,6 +92,7 @@ def fill(pool: BenchmarkPool) -> None:
     remembered = [
         Outcome(
             task_id=task_id,
+            tenant_id=tenant_id,
             label="before",
             source_id="s",
             task_type="research",
@@ -99,10 +102,17 @@ def fill(pool: BenchmarkPool) -> None:
             latency_ms=1,
             evaluated_at=NOON,
         )
-        for task_id in (f"{SECRET}-02-0", "shared", f"{OTHER}-02-0")
+        for task_id, tenant_id in (
+            *((task_id, "") for task_id in (f"{SECRET}-02-0", "shared", f"{OTHER}-02-0")),
+            *(("run", tenant_id) for tenant_id in (ERASED, OTHER)),
+        )
     ]
     with pool.engine.begin() as connection:
         record_new(connection, remembered)
+    claims = Claims(pool.engine, claim_s=30.0, kept=timedelta(hours=1))
+    for tenant_id in (ERASED, OTHER):
+        claims.take(tenant_id, "run", b"digest")
+    claims.close()
 
 
 def needles(pool: BenchmarkPool) -> dict[str, bytes]:

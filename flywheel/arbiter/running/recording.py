@@ -1,0 +1,168 @@
+"""An attempt becomes logs and an outcome: the one way, of benchmark rounds and of single tasks."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from flywheel.arbiter.agents.strategy import Answer
+from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution
+from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
+from flywheel.arbiter.logs import Step, best_of, execution, iterations_of
+from flywheel.arbiter.outcomes import Outcome, outcome_of
+from flywheel.arbiter.profiles import AgentProfile
+from flywheel.arbiter.routing.task import RoutedTask
+from flywheel.arbiter.task import AttemptReport, Failure, Spent
+from flywheel.collection.collector import Collector
+from flywheel.records import Evaluation, Execution, RoutingDecision
+
+LOGGER = logging.getLogger(__name__)
+NO_EVALUATOR = "there is no evaluator"
+CANNOT_JUDGE = "the evaluator cannot judge this task"
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """What one agent made of a task.
+
+    ``answered_at``: when its last answer was complete, or given up. ``cached_from``: the task whose answer it is.
+    """
+
+    decision: RoutingDecision
+    profile: AgentProfile
+    steps: tuple[Step, ...]
+    answered_at: datetime
+    failure: Failure | None = None
+    over_budget: bool = False
+    cached_from: str | UnsetType = UNSET
+
+    @property
+    def best(self) -> Step:
+        """Its best answer, or what stands for none."""
+        return best_of(self.steps)
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is any answer."""
+        return self.best.answer.failure_reason is None
+
+    @property
+    def spent(self) -> Spent:
+        """What the agent reports of all its answers."""
+        return sum((step.spent for step in self.steps), Spent())
+
+    def report(self) -> AttemptReport:
+        """For the result."""
+        return AttemptReport(
+            task_id=self.decision.task_id,
+            agent_id=self.profile.id,
+            iterations=iterations_of(self.steps),
+            spent=self.spent,
+            failure=self.failure,
+        )
+
+
+class Recorded(Struct, frozen=True, kw_only=True):
+    """An attempt's logs, and whether they were all written at once."""
+
+    execution: Execution
+    evaluation: Evaluation | None
+    written: bool
+
+
+def judged(evaluator: Evaluator | None, subject: Subject) -> tuple[Verdict | None, str | None]:
+    """The verdict, or why there is none. Nothing is made up where the evaluator fails."""
+    if subject.answer.failure_reason is not None:
+        return failed_verdict(subject), None
+    if evaluator is None:
+        return None, NO_EVALUATOR
+    try:
+        verdict = evaluator.evaluate(subject)
+    except Exception as error:
+        LOGGER.warning("the evaluator failed on task %s", subject.task_id, exc_info=True)
+        return None, f"the evaluator failed: {type(error).__name__}: {error}"
+    return verdict, None if verdict else CANNOT_JUDGE
+
+
+def cost_of(profile: AgentProfile, answer: Answer) -> float:
+    """What an answer costs by the agent's prices, in US dollars."""
+    return profile.cost_usd(input_tokens=answer.prompt_tokens, output_tokens=answer.output_tokens)
+
+
+def rejection(verdict: Verdict | None) -> Failure | None:
+    """What a verdict says against an answer; None where it, or nothing, says anything."""
+    if verdict is None or verdict.passed:
+        return None
+    return Failure(kind="rejected", reason=verdict.reason or "it does not pass all mandatory gates")
+
+
+def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], datetime]) -> Recorded:
+    """Write the three logs, or two where there is no evaluation.
+
+    The evaluation is written last: whoever finds it in a segment finds the other two before it. The gates want the
+    three moments in order, also where somebody sets the machine's clock back meanwhile.
+    """
+    decision, best, failure = attempt.decision, attempt.best, attempt.failure
+    # What was cancelled is worth nothing and shows nothing, also where an earlier turn had an answer.
+    cancelled = failure is not None and failure.kind == "cancelled"
+    verdict = None if cancelled else best.verdict
+    executed = execution(
+        decision,
+        attempt.steps,
+        timestamp=max(attempt.answered_at, decision.timestamp),
+        failure=failure.reason if failure else None,
+        not_evaluated=failure.reason if failure and cancelled else best.unjudged,
+        cached_from=attempt.cached_from,
+    )
+    evaluation = None if verdict is None else _evaluation(attempt, verdict, executed, clock=clock)
+    return _written(decision, executed, evaluation, collector)
+
+
+def record_episode(
+    episode: Episode,
+    decision: RoutingDecision,
+    collector: Collector,
+    *,
+    clock: Callable[[], datetime],
+    cost_usd: float,
+) -> Recorded:
+    """Write the three logs of a verified episode, in the same order."""
+    executed_at = max(clock(), decision.timestamp)
+    evaluation = episode_evaluation(episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd)
+    return _written(decision, episode_execution(episode, evaluation, timestamp=executed_at), evaluation, collector)
+
+
+def outcome(
+    decision: RoutingDecision, recorded: Recorded, *, label: str, usd: float, task: RoutedTask
+) -> Outcome | None:
+    """What is learned of what was recorded; None where nobody judged it."""
+    if recorded.evaluation is None:
+        return None
+    return outcome_of(decision, recorded.execution, recorded.evaluation, label=label, cost_usd=usd, task=task)
+
+
+def _written(
+    decision: RoutingDecision, executed: Execution, evaluation: Evaluation | None, collector: Collector
+) -> Recorded:
+    # Each is handed over whatever became of the one before: what cannot be written now waits in the collector.
+    written = [collector.log_routing_decision(decision), collector.log_execution(executed)]
+    if evaluation is not None:
+        written.append(collector.log_evaluation(evaluation))
+    return Recorded(execution=executed, evaluation=evaluation, written=all(written))
+
+
+def _evaluation(
+    attempt: Attempt, verdict: Verdict, executed: Execution, *, clock: Callable[[], datetime]
+) -> Evaluation:
+    """The evaluator's record with this task's ids, and with the budget of the whole task."""
+    found = verdict.evaluation
+    return msgspec.structs.replace(
+        found,
+        task_id=executed.task_id,
+        agent_id=executed.agent_id,
+        tenant_id=executed.tenant_id,
+        timestamp=max(clock(), executed.timestamp),
+        budget_compliant=found.budget_compliant and not attempt.over_budget,
+        caws_compliant=found.caws_compliant and not attempt.over_budget,
+    )

@@ -1,0 +1,384 @@
+"""One run of one task: route, answer and refine, fall back where an agent cannot answer, record."""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from flywheel.arbiter.agents.strategy import Agent, Answer, failed_answer
+from flywheel.arbiter.budgets import CoolDown, ThinkingBudget, reason_to_escalate
+from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
+from flywheel.arbiter.logs import Step, best_of, no_choice, routing_decision
+from flywheel.arbiter.outcomes import Outcome
+from flywheel.arbiter.profiles import AgentProfile
+from flywheel.arbiter.routing.live import LiveRouter
+from flywheel.arbiter.routing.state import days
+from flywheel.arbiter.running.asking import ask
+from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, call
+from flywheel.arbiter.running.loads import Slots
+from flywheel.arbiter.running.recording import Attempt, Recorded, cost_of, judged, outcome, record, rejection
+from flywheel.arbiter.running.refinement import halt_score, with_feedback
+from flywheel.arbiter.running.streaming import OnText, Stream
+from flywheel.arbiter.settings import ExecutionSettings
+from flywheel.arbiter.task import ATTEMPT_MARK, AttemptReport, Failure, FailureKind, Spent, Task, TaskResult, TaskStatus
+from flywheel.collection.collector import Collector
+from flywheel.errors import AgentError, ConfigurationError, DatabaseError, NoAgentError
+from flywheel.tasks.prompt import prompt_messages
+from flywheel.tasks.source import AgentTask
+
+LOGGER = logging.getLogger(__name__)
+NO_AGENT = "no-agent"
+"""Stands for the agent in the logs of a task that nobody was chosen for."""
+CANNOT_ANSWER: tuple[FailureKind, ...] = ("agent-error", "timeout")
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """What runs of tasks share."""
+
+    router: LiveRouter
+    collector: Collector
+    evaluator: Evaluator | None
+    make_agent: Callable[[AgentProfile], Agent]
+    slots: Slots
+    settings: ExecutionSettings
+    cool_down: CoolDown
+    clock: Callable[[], datetime]
+    tenant_id: str
+    label: str
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """What became of a run: its result, and what is to be learned of it."""
+
+    result: TaskResult
+    outcomes: tuple[Outcome, ...] = ()
+
+
+class TaskRun:
+    """One run, for one thread and one time."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        task: Task,
+        *,
+        started_s: float,
+        until_s: float | None,
+        token: CancelToken,
+        on_text: OnText | None,
+    ) -> None:
+        """Nothing is done yet.
+
+        Args:
+            parts: what runs share.
+            task: what to do.
+            started_s: when the task was handed over, by ``time.monotonic``.
+            until_s: when it must be done; None: whenever.
+            token: may cancel it.
+            on_text: gets the answers' text on its way.
+        """
+        self.parts, self.task = parts, task
+        self._started_s, self._until_s = started_s, until_s
+        self._token, self._on_text = token, on_text
+        self._routed = task.routed()
+        self._budget = ThinkingBudget(task.assessed_complexity)
+        self._spent = Spent()
+        self._reports: list[AttemptReport] = []
+        self._outcomes: list[Outcome] = []
+        self._logged = True
+
+    def run(self) -> Ran:
+        """Run the task. Whatever agents and evaluators do, there is a result and its logs.
+
+        Raises:
+            DatabaseError: PostgreSQL cannot be used for routing.
+        """
+        tried: frozenset[str] = frozenset()
+        attempt: Attempt | None = None
+        while True:
+            after = "" if attempt is None else f"{attempt.profile.id} could not answer; of the others: "
+            found = self._attempt(tried, after, number=len(tried) + 1)
+            if isinstance(found, Failure):
+                break
+            if attempt is not None:
+                self._record(attempt, f"{self.task.id}{ATTEMPT_MARK}{len(self._reports) + 1}")
+            attempt, tried = found, tried | {found.profile.id}
+            if not self._may_fall_back(attempt, len(tried)):
+                break
+        if attempt is None:
+            assert isinstance(found, Failure)
+            return self._nobody(found)
+        recorded = self._record(attempt, self.task.id)
+        return Ran(result=self._result(attempt, recorded), outcomes=tuple(self._outcomes))
+
+    def conclude(self, attempt: Attempt) -> Ran:
+        """The end of a task that no agent did: logged as the attempt says, and nothing is learned from it."""
+        recorded = record(attempt, self.parts.collector, clock=self.parts.clock)
+        self._logged = recorded.written
+        return Ran(result=self._result(attempt, recorded))
+
+    def judge(self, answer: Answer, *, agent_id: str, cost_usd: float = 0.0) -> tuple[Verdict | None, str | None]:
+        """The verdict on an answer, or why there is none.
+
+        Raises:
+            CallTimeoutError: the evaluator took longer than the task has time.
+            TaskCancelledError: the task was cancelled meanwhile.
+        """
+        subject = self._subject(answer, agent_id=agent_id, cost_usd=cost_usd)
+        if answer.failure_reason is not None:
+            return failed_verdict(subject), None  # needs no time, and there may be none
+        return call(
+            partial(judged, self.parts.evaluator, subject),
+            seconds=self._left_s(),
+            token=self._token,
+            name=f"flywheel-evaluate-{agent_id}",
+        )
+
+    # --- attempts ---------------------------------------------------------------------------------------------------
+
+    def _attempt(self, tried: frozenset[str], after: str, *, number: int) -> Attempt | Failure:
+        """One agent's attempt; the failure where none can be had."""
+        parts = self.parts
+        if self._token.reason is not None:
+            return Failure(kind="cancelled", reason=self._token.reason)
+        if self._left_s() == 0.0:
+            return Failure(kind="timeout", reason="the task's time was over before an agent was chosen")
+        try:
+            choice, profile = parts.router.decide(
+                self._routed, loads=parts.slots.loads(), now=days(parts.clock()), without=tried
+            )
+        except (NoAgentError, ConfigurationError) as error:
+            return Failure(kind="no-agent", reason=str(error))
+        except DatabaseError as error:
+            if not tried:
+                raise
+            return Failure(kind="no-agent", reason=str(error))  # the attempt before is logged and is the result
+        decision = routing_decision(
+            self.task,
+            choice,
+            task_id=self.task.id,
+            tenant_id=parts.tenant_id,
+            timestamp=parts.clock(),
+            after=after,
+        )
+        steps, failure, exhausted = self._iterate(profile, number=number)
+        return Attempt(
+            decision=decision,
+            profile=profile,
+            steps=tuple(steps),
+            answered_at=parts.clock(),
+            failure=self._verdict_of(steps, failure, exhausted),
+            over_budget=self._budget.remaining < 0,
+        )
+
+    def _may_fall_back(self, attempt: Attempt, tried: int) -> bool:
+        """Whether another agent may try: this one has no answer at all, and there is time and money left."""
+        failure = attempt.failure
+        return (
+            failure is not None
+            and failure.kind in CANNOT_ANSWER
+            and not attempt.answered
+            and tried < self.parts.settings.max_attempts
+            and self._left_s() != 0.0
+            and self._limit_reached() is None
+        )
+
+    def _iterate(self, profile: AgentProfile, *, number: int) -> tuple[list[Step], Failure | None, str | None]:
+        """The agent's answers, why the last one did not come, and which budget ended it before it was good enough."""
+        steps: list[Step] = []
+        asked: AgentTask | None = self.task.asked
+        exhausted: str | None = None
+        raised = False
+        while asked is not None:
+            step, failure = self._step(profile, asked, attempt=number, iteration=len(steps) + 1)
+            steps.append(step)
+            self._spent += step.spent
+            self._budget.spend(step.answer.output_tokens)
+            if failure is not None:
+                return steps, failure, None
+            if raised and step.quality <= max(earlier.quality for earlier in steps[:-1]):
+                self.parts.cool_down.begin(profile.id, self.task.type)
+            asked, exhausted, raised = self._next_turn(profile, asked, steps)
+        return steps, None, exhausted
+
+    def _next_turn(
+        self, profile: AgentProfile, asked: AgentTask, steps: list[Step]
+    ) -> tuple[AgentTask | None, str | None, bool]:
+        """What the agent is asked next, which budget forbids it, and whether the thinking budget was raised for it."""
+        settings, last = self.parts.settings, steps[-1]
+        verdict, tokens = last.verdict, last.answer.output_tokens
+        if verdict is None or verdict.feedback is None or len(steps) >= settings.max_iterations:
+            return None, None, False
+        qualities = [step.quality for step in steps]
+        if halt_score(qualities, tokens=1, remaining=1) > settings.stop_quality:
+            return None, None, False
+        if limit := self._limit_reached():
+            return None, limit, False
+        raised = self._budget.remaining < max(tokens, 1) and self._escalate(profile, verdict)
+        if halt_score(qualities, tokens=tokens, remaining=self._budget.remaining) > settings.stop_quality:
+            spent = f"{self._budget.spent:,} of {self._budget.granted:,} tokens of the thinking budget are spent"
+            return None, spent, False
+        return with_feedback(asked, last.answer.text, verdict.feedback), None, raised
+
+    def _escalate(self, profile: AgentProfile, verdict: Verdict) -> bool:
+        reason = reason_to_escalate(
+            passed=verdict.passed, partial_success=verdict.partial_success, confidence=verdict.confidence
+        )
+        cooling = self.parts.cool_down.holds(profile.id, self.task.type)
+        if reason is None or cooling or not self._budget.can_escalate:
+            return False
+        self._budget.escalate()
+        return True
+
+    def _verdict_of(self, steps: list[Step], failure: Failure | None, exhausted: str | None) -> Failure | None:
+        """Why the attempt as a whole is no success; None where it is one."""
+        if failure is not None and failure.kind == "cancelled":
+            return failure
+        best = best_of(steps)
+        rejected = rejection(best.verdict)
+        if best.answer.failure_reason is None and rejected is None:
+            return None
+        if failure is not None or rejected is None or exhausted is None:
+            return failure or rejected
+        return Failure(kind="budget-exhausted", reason=f"{exhausted}; {rejected.reason}")
+
+    # --- one answer -------------------------------------------------------------------------------------------------
+
+    def _step(
+        self, profile: AgentProfile, asked: AgentTask, *, attempt: int, iteration: int
+    ) -> tuple[Step, Failure | None]:
+        answer, failure = self._answer(profile, asked, attempt=attempt, iteration=iteration)
+        usd = cost_of(profile, answer)
+        if failure is not None and failure.kind == "cancelled":
+            return Step(answer=answer, unjudged=failure.reason, usd=usd), failure
+        try:
+            verdict, unjudged = self.judge(answer, agent_id=profile.id, cost_usd=usd)
+        except CallTimeoutError:
+            return Step(answer=answer, unjudged="the task's time was over before it was evaluated", usd=usd), failure
+        except TaskCancelledError as error:
+            return Step(answer=answer, unjudged=str(error), usd=usd), Failure(kind="cancelled", reason=str(error))
+        return Step(answer=answer, verdict=verdict, unjudged=unjudged, usd=usd), failure
+
+    def _subject(self, answer: Answer, *, agent_id: str, cost_usd: float = 0.0) -> Subject:
+        return Subject(
+            task=self.task.asked,
+            answer=answer,
+            task_id=self.task.id,
+            tenant_id=self.parts.tenant_id,
+            agent_id=agent_id,
+            at=self.parts.clock(),
+            cost_usd=cost_usd,
+        )
+
+    def _answer(
+        self, profile: AgentProfile, asked: AgentTask, *, attempt: int, iteration: int
+    ) -> tuple[Answer, Failure | None]:
+        """The agent's answer; a failed one, and why, where there is none."""
+        stream = Stream(self._on_text, attempt=attempt, iteration=iteration) if self._on_text else None
+        left_s, started_s = self._left_s(), time.monotonic()
+        try:
+            answer = call(
+                partial(ask, profile, asked, make_agent=self.parts.make_agent, slots=self.parts.slots, stream=stream),
+                seconds=profile.timeout_s if left_s is None else min(left_s, profile.timeout_s),
+                token=self._token,
+                name=f"flywheel-agent-{profile.id}",
+            )
+        except TaskCancelledError as error:
+            failure = Failure(kind="cancelled", reason=str(error))
+        except CallTimeoutError as error:
+            failure = Failure(kind="timeout", reason=str(error))
+        except AgentError as error:
+            failure = Failure(kind="agent-error", reason=str(error))
+        except Exception as error:
+            LOGGER.warning("agent %s crashed on task %s", profile.id, self.task.id, exc_info=True)
+            failure = Failure(kind="agent-error", reason=f"the agent crashed: {type(error).__name__}: {error}")
+        else:
+            reason = answer.failure_reason
+            return answer, None if reason is None else Failure(kind="agent-error", reason=reason)
+        finally:
+            if stream is not None:
+                stream.close()
+        latency_ms = (time.monotonic() - started_s) * 1000
+        return failed_answer(prompt_messages(asked, profile.prompt), failure.reason, latency_ms=latency_ms), failure
+
+    # --- bounds -----------------------------------------------------------------------------------------------------
+
+    def _left_s(self) -> float | None:
+        """Seconds until the task must be done, not below 0; None: no limit."""
+        return None if self._until_s is None else max(0.0, self._until_s - time.monotonic())
+
+    def _limit_reached(self) -> str | None:
+        """Which of the task's own limits is used up, in words."""
+        limits, spent = self.task.limits, self._spent
+        if limits.tokens is not None and spent.tokens >= limits.tokens:
+            return f"{spent.tokens:,} tokens are spent, the task's limit is {limits.tokens:,}"
+        if limits.usd is not None and spent.usd >= limits.usd:
+            return f"{spent.usd:.6g} USD are spent, the task's limit is {limits.usd:g}"
+        return None
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def _record(self, attempt: Attempt, task_id: str) -> Recorded:
+        """Log an attempt under this id and remember what is to be learned of it."""
+        attempt = msgspec.structs.replace(attempt, decision=msgspec.structs.replace(attempt.decision, task_id=task_id))
+        recorded = record(attempt, self.parts.collector, clock=self.parts.clock)
+        learned = outcome(attempt.decision, recorded, label=self.parts.label, usd=attempt.spent.usd, task=self._routed)
+        self._outcomes += [learned] if learned else []
+        self._reports.append(attempt.report())
+        self._logged = self._logged and recorded.written
+        return recorded
+
+    def _nobody(self, failure: Failure) -> Ran:
+        """The end of a task that no agent was chosen for: its logs say so, and nobody learns from it."""
+        parts, now = self.parts, self.parts.clock()
+        answer = failed_answer(self.task.messages, failure.reason, latency_ms=self._latency_ms())
+        decision = no_choice(
+            self.task,
+            agent_id=NO_AGENT,
+            task_id=self.task.id,
+            tenant_id=parts.tenant_id,
+            timestamp=now,
+            reason=f"nobody was chosen: {failure.reason}",
+        )
+        step = Step(answer=answer, unjudged=failure.reason)
+        if failure.kind != "cancelled":
+            step = Step(answer=answer, verdict=failed_verdict(self._subject(answer, agent_id=NO_AGENT)))
+        attempt = Attempt(
+            decision=decision,
+            profile=AgentProfile(id=NO_AGENT, kind="reference"),
+            steps=(step,),
+            answered_at=now,
+            failure=failure,
+        )
+        return self.conclude(attempt)
+
+    def _result(self, attempt: Attempt, recorded: Recorded) -> TaskResult:
+        failure, best = attempt.failure, attempt.best
+        status: TaskStatus = (
+            "succeeded" if failure is None else "cancelled" if failure.kind == "cancelled" else "failed"
+        )
+        return TaskResult(
+            task_id=self.task.id,
+            tenant_id=self.parts.tenant_id,
+            status=status,
+            text=best.answer.text,
+            agent_id=attempt.profile.id,
+            decision=msgspec.structs.replace(attempt.decision, task_id=self.task.id),
+            budget=self._budget.report(),
+            latency_ms=self._latency_ms(),
+            attempts=tuple(self._reports),
+            evaluation=recorded.evaluation,
+            not_evaluated=None if recorded.execution.not_evaluated is UNSET else recorded.execution.not_evaluated,
+            unjudged=recorded.execution if failure is None and recorded.evaluation is None else None,
+            spent=self._spent,
+            failure=failure,
+            cached_from=None if attempt.cached_from is UNSET else attempt.cached_from,
+            logged=self._logged,
+        )
+
+    def _latency_ms(self) -> float:
+        return (time.monotonic() - self._started_s) * 1000

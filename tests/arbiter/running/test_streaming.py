@@ -1,0 +1,104 @@
+"""Text on its way to the caller."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from flywheel.arbiter.agents.strategy import Answer
+from flywheel.arbiter.running.calls import CancelToken
+from flywheel.arbiter.running.streaming import TextDelta
+from flywheel.tasks.source import AgentTask
+from tests.arbiter.running.service import PATIENCE_S, ScriptedAgent, broken, service, task
+
+
+class Typist(ScriptedAgent):
+    """Hands out its answer word by word; at an event among them it waits."""
+
+    def __init__(self, *words: str | threading.Event) -> None:
+        super().__init__()
+        self.words = words
+
+    def stream(self, asked: AgentTask, *, on_text: Callable[[str], None]) -> Answer:
+        written = []
+        for word in self.words:
+            if isinstance(word, threading.Event):
+                word.wait(PATIENCE_S)
+                continue
+            written.append(word)
+            on_text(word)
+        return Answer(text="".join(written), messages=asked.question, prompt_tokens=1, output_tokens=2, latency_ms=1.0)
+
+
+def test_pieces_arrive_as_they_are_written_and_make_the_answer(engine: Engine, tmp_path: Path) -> None:
+    pieces: list[TextDelta] = []
+    with service(engine, tmp_path, {"a": Typist("0.9 ", "and ", "so on")}) as arbiter:
+        result = arbiter.execute_task(task(), on_text=pieces.append)
+    assert [piece.text for piece in pieces] == ["0.9 ", "and ", "so on"]
+    assert result.text == "0.9 and so on"
+
+
+def test_an_agent_that_cannot_stream_gives_its_answer_in_one_piece(engine: Engine, tmp_path: Path) -> None:
+    pieces: list[TextDelta] = []
+    with service(engine, tmp_path, {"a": ScriptedAgent("0.3 a", "0.9 b")}) as arbiter:
+        arbiter.execute_task(task(), on_text=pieces.append)
+    assert pieces == [
+        TextDelta(attempt=1, iteration=1, text="0.3 a"),
+        TextDelta(attempt=1, iteration=2, text="0.9 b"),
+    ]
+
+
+def test_a_piece_of_another_agent_begins_another_answer(engine: Engine, tmp_path: Path) -> None:
+    pieces: list[TextDelta] = []
+    with service(engine, tmp_path, {"bad": broken(), "good": Typist("0.9")}, seed=1) as arbiter:
+        results = [arbiter.execute_task(task(number), on_text=pieces.append) for number in range(8)]
+    attempts = [len(result.attempts) for result in results]
+    assert 2 in attempts
+    assert [piece.attempt for piece in pieces] == attempts
+
+
+def test_nothing_arrives_from_an_agent_that_was_given_up(engine: Engine, tmp_path: Path) -> None:
+    pieces: list[TextDelta] = []
+    token, released = CancelToken(), threading.Event()
+
+    def take(delta: TextDelta) -> None:
+        pieces.append(delta)
+        if len(pieces) == 3:
+            token.cancel()
+
+    with service(engine, tmp_path, {"a": Typist(*"abc", released, *"defgh")}) as arbiter:
+        result = arbiter.execute_task(task(), token=token, on_text=take)
+        released.set()
+        while arbiter._parts.slots.loads():
+            time.sleep(0.02)
+    assert result.status == "cancelled"
+    assert [piece.text for piece in pieces] == ["a", "b", "c"]
+
+
+def test_a_caller_that_cannot_take_pieces_costs_no_agent_its_answer(engine: Engine, tmp_path: Path) -> None:
+    def broken_pipe(delta: TextDelta) -> None:
+        pieces.append(delta)
+        raise BrokenPipeError
+
+    pieces: list[TextDelta] = []
+    with service(engine, tmp_path, {"a": Typist("0.9 ", "yes")}) as arbiter:
+        result = arbiter.execute_task(task(), on_text=broken_pipe)
+    assert (result.status, result.text, len(pieces)) == ("succeeded", "0.9 yes", 1)
+
+
+def test_coroutines_get_pieces_in_their_loop(engine: Engine, tmp_path: Path) -> None:
+    async def run() -> list[str]:
+        loop, pieces = asyncio.get_running_loop(), []
+
+        def take(delta: TextDelta) -> None:
+            assert asyncio.get_running_loop() is loop
+            pieces.append(delta.text)
+
+        await arbiter.aexecute_task(task(), on_text=take)
+        return pieces
+
+    with service(engine, tmp_path, {"a": Typist("0.9 ", "yes")}) as arbiter:
+        assert asyncio.run(run()) == ["0.9 ", "yes"]
