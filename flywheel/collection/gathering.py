@@ -1,10 +1,8 @@
 """Rows of documents gathered by the run they are of: in a database on disk, so that memory stays bounded."""
 
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from flywheel.collection.importers.interface import Group, Rejected, Row
 
@@ -52,17 +50,16 @@ class Gathering:
 
 @contextmanager
 def gathering() -> Iterator[Gathering]:
-    """A place for rows, which is gone afterwards.
+    """A place for rows, which is gone afterwards: its file has no name, so a killed process leaves none behind.
 
     Raises:
         OSError: the temporary folder cannot be written, or is full.
     """
-    with tempfile.TemporaryDirectory(prefix="flywheel-") as folder:
-        rows = sqlite3.connect(Path(folder) / "rows.db", isolation_level=None)
-        try:
-            rows.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {SCHEMA}; BEGIN")
-            yield Gathering(rows)
-        except sqlite3.Error as error:
-            raise OSError(f"{error}, in {folder}; the folder TMPDIR needs room for what is gathered") from error
-        finally:
-            rows.close()
+    rows = sqlite3.connect("", isolation_level=None)  # SQLite's name for a temporary database on disk
+    try:
+        rows.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {SCHEMA}; BEGIN")
+        yield Gathering(rows)
+    except sqlite3.Error as error:
+        raise OSError(f"{error}; the folder TMPDIR needs room for what is gathered") from error
+    finally:
+        rows.close()

@@ -73,7 +73,7 @@ STOP = frozenset({
     "required", "same-origin", "should", "string", "text", "that", "the", "this", "to", "true", "value", "values",
     "via", "was", "were", "when", "which", "will", "with",
 })  # fmt: skip
-REST = re.compile(r"[ \t\r]*(?:#[^\n]*)?(?:\n|\Z|\")")
+REST = re.compile(r"[ \t\r]*(?:[#\n\"]|\Z)")
 CLOSING = re.compile(r"\s*[})\]]")
 NEAR = 400  # characters before a name in which a section of an INI file counts
 
@@ -184,7 +184,7 @@ def assigned(text: str, name: Name) -> Place | None:
     value, following = match["v"], text[match.end() : match.end() + 1]
     if value[0] in "$<%*@=/~" or following in {"(", "[", "<"} or value.lower() in NO_VALUE:
         return None
-    line = text[text.rfind("\n", max(0, name.start - NEAR), name.start) + 1 : name.start]
+    line = text[line_of(text, name) : name.start]
     line = line.rpartition('": "')[2]  # where a string of JSON begins
     is_code = (
         following in {",", ")"} or "(" in line or line.rstrip().endswith(("self.", "this.", "var", "let", "const"))
@@ -249,8 +249,13 @@ def coloned(text: str, name: Name) -> Place | None:
 
 def has_code(text: str, name: Name) -> bool:
     """Whether a bracket of code opens before the name, on its line."""
-    begin = text.rfind("\n", max(0, name.start - NEAR), name.start) + 1
-    return any(bracket in text[begin : name.start] for bracket in "({")
+    return any(bracket in text[line_of(text, name) : name.start] for bracket in "({")
+
+
+def line_of(text: str, name: Name) -> int:
+    """Where the line of a name begins, or the part of it that is near."""
+    first = max(0, name.start - NEAR)
+    return text.rfind("\n", first, name.start) + 1 or first
 
 
 def is_common(value: str) -> bool:

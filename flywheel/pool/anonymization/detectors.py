@@ -96,7 +96,8 @@ class Detector:
         numbers = self._which.Match(data[first : max(last, first + LONGEST)])
         is_sure = bool(numbers) and last < first + LONGEST and (first == 0 or data[first - 1 : first] in BETWEEN)
         for number in sorted(numbers or range(len(self.forms))):
-            if not is_sure:
+            # ``^`` matches where what was asked begins, which is not where the text does
+            if not is_sure or (first and "^|" in self.forms[number].pattern):
                 match = self._each[number].match(data, first)
                 if match is None:  # it would begin within a word
                     continue

@@ -55,7 +55,7 @@ HEADERS = (
 COMMANDS = (
     Rule(
         r"\bmysql|\bmariadb",
-        rf"\w+{LINE}\s-p(?:\"(?P<w>[^\"$\n]+)\"|'(?P<x>[^'\n]+)'|(?P<v>[^\s\"'$-][^\s\"']*))",
+        rf"\w++{LINE}\s-p(?:\"(?P<w>[^\"$\n]+)\"|'(?P<x>[^'\n]+)'|(?P<v>[^\s\"'$-][^\s\"']*))",
     ),
     Rule(r"\bcurl\b", rf"curl\b{LINE}\s(?:-[uU]|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"'$]+:{WORD}"),
     Rule(r"\bsshpass\b", rf"sshpass\s+-p ?{WORD}"),
@@ -63,9 +63,9 @@ COMMANDS = (
     Rule(r"\bredis-cli\b", rf"redis-cli\b{LINE}\s-a {WORD}"),
     Rule(r"\bopenssl\b", rf"openssl\b{LINE}\s(?:-k |(?:-\w+ )pass:){WORD}"),
     Rule(r"\bsmbclient\b", rf"smbclient\b{LINE}\s-U ?[\"']?[^\s%]+%{WORD}"),
-    Rule(r"\bsqlcmd\b|\bmosquitto_|\bipmitool\b", rf"\w+{LINE}\s-P ?{WORD}"),
+    Rule(r"\bsqlcmd\b|\bmosquitto_|\bipmitool\b", rf"\w++{LINE}\s-P ?{WORD}"),
     Rule(r"\bldap(?:search|modify|add)\b", rf"ldap\w+{LINE}\s-w ?{WORD}"),
-    Rule(r"\bmongo(?:sh|dump|restore)?\b|\bcqlsh\b", rf"\w+{LINE}\s-p {WORD}"),
+    Rule(r"\bmongo(?:sh|dump|restore)?\b|\bcqlsh\b", rf"\w++{LINE}\s-p {WORD}"),
     Rule(r"\bnet use\b", rf"net use\b{LINE}/user:\S+ {WORD}"),
     Rule(r"\becho\b", rf"echo\s+{WORD}[\"']?\s*\|\s*sudo\s+-S"),
 )
@@ -80,7 +80,7 @@ COMPILED = tuple(
     (re.compile(rule.trigger, re.IGNORECASE), re.compile(rule.pattern, re.IGNORECASE), rule.is_strict) for rule in RULES
 )
 COOKIE = re.compile(r"cookie[\"']? ?[:=] ?[\"']?", re.IGNORECASE)
-PAIR = re.compile(r"([\w.-]+)=([^;\s\"',\[\]]*)(?:; ?|(?=[\s\"',])|\Z)")
+PAIR = re.compile(r"([\w.-]++)=([^;\s\"',\[\]]*+)(; ?|(?=[\s\"',])|\Z)?")
 ATTRIBUTES = frozenset({"path", "domain", "expires", "max-age", "samesite", "priority", "version"})
 SHORTEST_COOKIE = 3
 
@@ -88,13 +88,16 @@ SHORTEST_COOKIE = 3
 def find_openings(text: str, triggers: Sequence[Place]) -> Iterator[tuple[Place, str]]:
     """What opens something."""
     done = 0  # what was read is not read again, whether it is a secret or not
+    header_end = 0  # what no cookie is in may open something otherwise
     for start, _ in triggers:
         if start < done:
             continue
-        if header := COOKIE.match(text, start):
-            for place in cookies(text, header.end()):
-                done = place[1]
-                yield place, "SECRET"
+        if start >= header_end and (header := COOKIE.match(text, start)):
+            for is_cookie, place in cookies(text, header.end()):
+                header_end = place[1]
+                if is_cookie:
+                    done = header_end
+                    yield place, "SECRET"
         for trigger, pattern, is_strict in COMPILED:
             if trigger.match(text, start) and (match := pattern.match(text, start)):
                 place = match.span(next(name for name, value in match.groupdict().items() if value is not None))
@@ -115,12 +118,12 @@ def is_secret(value: str, *, is_strict: bool) -> bool:
 LONG = 16  # letters and digits without anything between: no word, but an UUID neither
 
 
-def cookies(text: str, position: int) -> Iterator[Place]:
-    """The values of cookies, up to the end of the header."""
+def cookies(text: str, position: int) -> Iterator[tuple[bool, Place]]:
+    """The values of a header, up to its end, and whether each is a cookie's."""
     while pair := PAIR.match(text, position):
-        value = pair.span(2)
-        if pair[1].lower() not in ATTRIBUTES and value[1] - value[0] >= SHORTEST_COOKIE:
-            yield value
+        start, end = pair.span(2)
+        is_cookie = pair[3] is not None and pair[1].lower() not in ATTRIBUTES and end - start >= SHORTEST_COOKIE
+        yield is_cookie, (start, end)
         position = pair.end()
         if not pair[0].endswith((";", " ")):
             return

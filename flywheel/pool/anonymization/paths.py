@@ -22,8 +22,10 @@ SHARE = re.compile(
 
 def find_shares(text: str, triggers: Sequence[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], str]]:
     """Paths on other machines: ``\\\\server\\users\\ann\\x.docx``, ``smb://server/users/ann``."""
+    done = 0
     for start, _ in triggers:
-        if match := SHARE.match(text, start):
+        if start >= done and (match := SHARE.match(text, start)):
+            done = match.end()
             yield match.span(), "FILE_PATH"
 
 

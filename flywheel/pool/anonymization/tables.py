@@ -56,6 +56,10 @@ WORDS = re.compile(r"[^\W\d_][^\W\d_'’.-]*(?:[ ,'’.-]{1,2}[^\W\d_][^\W\d_'�
 FEWEST_DIGITS = 3  # of a bare number that is somebody's: fewer are counts
 
 
+Header = tuple[int, int, int]
+"""Where a line begins and ends, and where in it a string of JSON begins that may be a table; below 3 if none does."""
+
+
 class Table(Struct, frozen=True):
     """A header: its ``columns`` with what is in them, how rows begin and are divided, where the first one begins.
 
@@ -71,11 +75,13 @@ class Table(Struct, frozen=True):
 
 def find_in_tables(text: str, triggers: Sequence[Place]) -> Iterator[tuple[Place, str]]:
     """The cells below the headers that the triggers are in, and their types; each row is read once."""
-    done = 0
+    done, refused = 0, None  # a line is looked at once, whatever number of triggers is in it
     for start, end in triggers:
-        table = table_at(text, start, end) if start >= done else None
+        header = header_at(text, start, end) if start >= done else None
         done = max(done, end - 1)
+        table = table_at(text, header) if header is not None and header != refused else None
         if table is None:
+            refused = header or refused
             continue
         for kind, place in cells_of(text, table):
             done = place[1]
@@ -97,14 +103,19 @@ def cells_of(text: str, table: Table) -> Iterator[tuple[str | None, Place]]:
         position = after + 1
 
 
-def table_at(text: str, start: int, end: int) -> Table | None:
-    """The table whose header a part of a text is in."""
+def header_at(text: str, start: int, end: int) -> Header | None:
+    """What may be the header that a part of a text is in."""
     first = max(0, start - LONGEST_HEADER)
     begin = text.rfind("\n", first, start + 1) + 1 or first
     close = text.find("\n", end - 1, end + LONGEST_HEADER)
     if close < 0 or (begin and text[begin - 1] != "\n"):
         return None
-    inner = text.rfind(': "', begin, start + 1) + 3  # a table that is a string of JSON
+    return begin, close, text.rfind(': "', begin, start + 1) + 3
+
+
+def table_at(text: str, header: Header) -> Table | None:
+    """The table that a header begins."""
+    begin, close, inner = header
     for line, in_json in ((begin, False), (inner, True)) if inner > 2 else ((begin, False),):
         has_prefix = not in_json and PREFIX.match(text, line, close) is not None
         for delimiter in DELIMITERS if LINE.fullmatch(text, line, close) else ():

@@ -24,7 +24,7 @@ class Find(Protocol):
 
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
-KEY_FOLLOWS = re.compile(r"[^\"'\n]{0,200}\\*[\"']\s*:")  # a string of JSON goes on to its end and is a key
+KEY_FOLLOWS = re.compile(r"[^\"'\n]{0,200}+[\"']\s*:")  # a string of JSON goes on to its end and is a key
 PLACED = re.compile(r"\[([A-Z][A-Z_]*)_(\d+)\]")
 
 

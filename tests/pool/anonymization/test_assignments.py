@@ -132,6 +132,8 @@ def test_placeholders_are_no_secrets(text: str) -> None:
         "password (",
         "[a]\npasswd = x",
         "a_pw ",
+        "password: ab #",
+        "password=abc1 ",
     ],
 )
 def test_hostile_names_take_linear_time(piece: str) -> None:
@@ -143,3 +145,8 @@ def test_hostile_names_take_linear_time(piece: str) -> None:
         return time.process_time() - started
 
     assert seconds(320_000) < 80 * max(seconds(20_000), 0.02)
+
+
+def test_a_bracket_far_before_a_name_on_its_line_makes_no_code_of_it() -> None:
+    text = "(" + "so it is. " * 100 + "password: swordfishy, she said"
+    assert [text[span.start : span.end] for span in find_spans(text)] == ["swordfishy"]

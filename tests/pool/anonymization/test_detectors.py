@@ -168,3 +168,7 @@ def test_a_view_knows_where_each_character_is_written(text: str, read: str, plac
 
 def test_a_view_of_plain_text_is_the_text() -> None:
     assert views_of("plain") == [View("plain")]
+
+
+def test_a_form_of_a_lines_beginning_is_none_behind_a_refused_one() -> None:
+    assert [span.type for span in EVERYTHING.detect("\n155550199 dob:7\\")] == []

@@ -88,7 +88,8 @@ def test_what_only_looks_like_it_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["curl ", "mysql -p", "cookie: a=b; ", "cookie: a=", "echo a ", "?key=", "authorization: ", "$1$"]
+    "piece",
+    ["curl ", "mysql -p", "cookie: a=b; ", "cookie: a=", "echo a ", "?key=", "authorization: ", "$1$", "smb://a,"],
 )
 def test_hostile_openings_take_linear_time(piece: str) -> None:
     find_spans("Ann Lee, dob 1990-01-02")
@@ -99,3 +100,19 @@ def test_hostile_openings_take_linear_time(piece: str) -> None:
         return time.process_time() - started
 
     assert seconds(320_000) < 80 * max(seconds(20_000), 0.02)
+
+
+def test_cookies_without_an_end_take_linear_time() -> None:
+    find_spans("Ann Lee, dob 1990-01-02")
+
+    def seconds(size: int) -> float:
+        started = time.process_time()
+        find_spans("cookie=" * (size // 7) + "[")
+        return time.process_time() - started
+
+    assert seconds(160_000) < 80 * max(seconds(10_000), 0.02)
+
+
+def test_what_is_no_cookie_may_open_something_otherwise() -> None:
+    text = "Set-Cookie: path=/hook?token=swordfish1"
+    assert [text[span.start : span.end] for span in find_spans(text)] == ["swordfish1"]

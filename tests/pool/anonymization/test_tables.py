@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flywheel.pool.anonymization import tables
 from flywheel.pool.anonymization.edge import remove_identifiers
 from flywheel.pool.anonymization.spans import find_spans
 from flywheel.pool.anonymization.text import Anonymizer
@@ -113,3 +114,16 @@ def test_hostile_tables_take_linear_time(piece: str) -> None:
         return time.process_time() - started
 
     assert seconds(320_000) < 80 * max(seconds(20_000), 0.02)
+
+
+def test_a_line_of_many_names_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tables.Header] = []
+
+    def counted(text: str, header: tables.Header) -> tables.Table | None:
+        read.append(header)
+        return table_at(text, header)
+
+    table_at = tables.table_at
+    monkeypatch.setattr(tables, "table_at", counted)
+    assert find_spans(("name," * 390 + "\n") * 3) == []
+    assert 0 < len(read) <= 3

@@ -17,6 +17,7 @@ from flywheel.pool.anonymization.code.reading import Code, Declaration, Kind, Le
 PLACEHOLDER = re.compile(r"[#_]*(?:var|func|class|Var|Func|Class)[1-9][0-9]*\Z")
 SPECIAL = re.compile(r"__\w*__\Z|_+\Z")
 MARKS = re.compile(r"[#_]*")
+ROOTS = frozenset({"self", "cls", "this", "Self", "crate", "super"})
 
 
 class Names:
@@ -59,19 +60,24 @@ class Names:
         if leaf.role == "fixed" or leaf.name in known.builtins:
             return None
         if leaf.role in {"member", "shorthand"}:
-            own = leaf.name in self.members and leaf.name not in known.members
+            licensed = self.plain if leaf.scoped and self._is_own(leaf.root) else self.members
+            own = leaf.name in licensed and leaf.name not in known.members
             return found if own and not self._is_foreign(code, leaf) else None
+        if leaf.role == "imported" and not self._is_own(leaf.root) and leaf.root in known.builtins:
+            return None
         return found if leaf.name in self.plain else None
 
     def mention(self, word: str) -> str | None:
         """What a name becomes that prose mentions; None where it stays."""
         return None if word in self.kept else self.replacements.get(word)
 
+    def _is_own(self, root: str) -> bool:
+        """Whether a chain that begins with this name stays within the point's own code."""
+        return root in ROOTS or (root in self.replacements and root not in self.kept)
+
     def _is_foreign(self, code: Code, leaf: Leaf) -> bool:
         """Whether the member belongs to something imported, or to a builtin."""
-        if not leaf.root or leaf.root in {"self", "cls", "this", "Self", "crate", "super"}:
-            return False
-        if leaf.root in self.replacements and leaf.root not in self.kept:
+        if not leaf.root or self._is_own(leaf.root):
             return False
         return leaf.root in self.foreign or (leaf.direct and leaf.root in words(code.language.name).builtins)
 

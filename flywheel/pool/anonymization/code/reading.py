@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import tree_sitter
 
 Kind = Literal["var", "func", "class"]
-Role = Literal["plain", "member", "fixed", "shorthand"]
+Role = Literal["plain", "member", "fixed", "shorthand", "imported"]
 Captures = dict[str, list["tree_sitter.Node"]]
 
 MEMBER_TYPES = {"field_identifier", "property_identifier", "private_property_identifier"}
@@ -22,6 +22,7 @@ CHAINS = {
     "scoped_identifier", "scoped_type_identifier", "qualified_identifier", "nested_type_identifier",
 }  # fmt: skip
 PENDING = 512  # matches that a query keeps open: an expression nested deeper is read in part, and time stays linear
+SCOPED = {"scoped_identifier", "scoped_type_identifier", "qualified_identifier"}
 SIGNS = re.compile(rb"[^\w\x80-\xff]{500}")
 HOPS = 16  # links of a chain that are followed to its root: time stays linear
 TOKEN = re.compile(
@@ -32,7 +33,10 @@ IDENTIFIER = re.compile(r"[#$\w]+\Z")
 
 
 class Leaf(Struct, gc=False):
-    """An identifier: its bytes, its role, and for a member the name that its receiver's chain begins with."""
+    """An identifier: its bytes, its role, and for a member the name that its receiver's chain begins with.
+
+    ``direct``: the chain is that name alone. ``scoped``: the member is of a namespace or module as well as of a type.
+    """
 
     start: int
     end: int
@@ -40,6 +44,7 @@ class Leaf(Struct, gc=False):
     role: Role
     root: str = ""
     direct: bool = False
+    scoped: bool = False
 
 
 class Declaration(Struct, frozen=True, gc=False):
@@ -203,10 +208,11 @@ def take_member(code: Code, node: "tree_sitter.Node", captures: Captures) -> Non
     if leaf is None:
         add_leaf(code, node, "member")
         return
-    if leaf.role != "shorthand":
+    if leaf.role not in {"shorthand", "imported"}:
         leaf.role = "member"
     if "receiver" not in captures:
         return
+    leaf.scoped = node.parent is not None and node.parent.type in SCOPED
     root: tree_sitter.Node | None = captures["receiver"][0]
     for hop in range(HOPS):
         if root is None or root.type not in CHAINS:
@@ -219,8 +225,9 @@ def take_member(code: Code, node: "tree_sitter.Node", captures: Captures) -> Non
 
 def take_fixed(code: Code, node: "tree_sitter.Node", _captures: Captures) -> None:
     """A name that stays here, whatever it is elsewhere."""
-    if node.start_byte in code.leaves:
-        code.leaves[node.start_byte].role = "fixed"
+    leaf = code.leaves.get(node.start_byte)
+    if leaf is not None and leaf.role != "imported":
+        leaf.role = "fixed"
 
 
 def take_foreign(code: Code, node: "tree_sitter.Node", _captures: Captures) -> None:
@@ -232,6 +239,9 @@ def take_foreign(code: Code, node: "tree_sitter.Node", _captures: Captures) -> N
 def take_imported(code: Code, node: "tree_sitter.Node", _captures: Captures) -> None:
     """A name from elsewhere: it stays, unless other code of the point declares it."""
     code.imported.add(text_of(node))
+    leaf = code.leaves.get(node.start_byte)
+    if leaf is not None and leaf.role != "shorthand":  # ``use crate::inner::Helper`` is a member as well
+        leaf.role = "imported"
 
 
 def take_package(code: Code, node: "tree_sitter.Node", _captures: Captures) -> None:

@@ -117,3 +117,42 @@ def test_structure_only_takes_what_comments_and_strings_say() -> None:
 )
 def test_structure_only_in_other_languages(language: LanguageName, source: str, clean: str) -> None:
     assert renamed(source, language, structure_only=True) == clean
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "clean"),
+    [
+        (
+            "rust",
+            "mod inner { pub struct Helper; pub fn assist_me() {} }\n"
+            "use crate::inner::Helper;\nuse crate::inner::Helper as Aid;\nfn run_it() { inner::assist_me(); }\n",
+            "mod var1 { pub struct class1; pub fn func1() {} }\n"
+            "use crate::var1::class1;\nuse crate::var1::class1 as Aid;\nfn func2() { var1::func1(); }\n",
+        ),
+        (
+            "cpp",
+            "namespace shop { class Customer {}; int countThem(int n); }\n"
+            "using shop::Customer;\nusing big::shop::Customer;\nshop::Customer one = shop::countThem(2);\n",
+            "namespace class1 { class class2 {}; int func1(int var1); }\n"
+            "using class1::class2;\nusing big::class1::class2;\nclass1::class2 var2 = class1::func1(2);\n",
+        ),
+        ("java", "import com.shop.Customer;\nclass Customer {}\n", "import com.shop.class1;\nclass class1 {}\n"),
+    ],
+)
+def test_a_path_of_modules_names_what_the_point_declares_as_the_declaration_does(
+    language: LanguageName, source: str, clean: str
+) -> None:
+    assert renamed(source, language) == clean
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "kept"),
+    [
+        ("rust", "use std::mem::swap_all;\nfn swap_all() {}\n", "use std::mem::swap_all;"),
+        ("cpp", "using std::swapAll;\nvoid swapAll();\n", "using std::swapAll;"),
+    ],
+)
+def test_a_path_into_the_standard_library_stays(language: LanguageName, source: str, kept: str) -> None:
+    clean = renamed(source, language)
+    assert clean.startswith(kept)
+    assert "func1" in clean

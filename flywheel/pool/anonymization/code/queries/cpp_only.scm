@@ -16,6 +16,6 @@
 (qualified_identifier scope: (_) @receiver name: (identifier) @member)
 (qualified_identifier scope: (_) @receiver name: (type_identifier) @member)
 (using_declaration (identifier) @foreign)
-(using_declaration (qualified_identifier name: (identifier) @imported))
+(using_declaration (qualified_identifier name: [(identifier) @imported (qualified_identifier name: (identifier) @imported)]))
 (raw_string_literal) @string
 (linkage_specification value: (string_literal) @structure)
