@@ -44,7 +44,9 @@ class ModelSettings(Section):
 class TasksSettings(Section):
     """Where tasks come from and how they are split by the hash of the answer's function name."""
 
-    source: Literal["bfcl", "synthetic"] = "bfcl"
+    source: Literal["bfcl", "synthetic"] = Field("bfcl", description="the benchmark that is trained on and measured by")
+    sources: tuple[str, ...] = Field((), description="environments routed besides it (docs/environments.md)")
+    agentdojo_attack: str = Field("", description="puts an attacker's instructions into AgentDojo's tools; empty: none")
     categories: tuple[str, ...] = ("simple_python", "multiple", "live_simple", "parallel", "irrelevance")
     training_categories: tuple[str, ...] = Field(
         ("simple_python", "multiple", "live_simple"), description="the ones routed and trained on; others are reported"

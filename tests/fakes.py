@@ -5,7 +5,7 @@ from typing import Any
 
 from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress
 from flywheel.records import Complexity, Message
-from flywheel.tasks.source import BenchmarkTask, ExpectedCall, Split, Tool
+from flywheel.tasks.source import AgentTask, BenchmarkTask, ExpectedCall, Split, Tool
 
 
 def benchmark_task(
@@ -57,7 +57,7 @@ class FixedAgent:
         self.text = text
         self.answered: list[str] = []
 
-    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
+    def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
         self.answered += [task.id for task in tasks]
         on_progress(len(tasks), len(tasks))
         return [

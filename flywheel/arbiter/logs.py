@@ -8,11 +8,11 @@ from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.evaluation.function_calls import CallCheck
 from flywheel.arbiter.routing.strategy import Choice, Scored
 from flywheel.records import CandidateAgent, Evaluation, Execution, Message, RoutingDecision, ToolCall, ToolUse
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import SourceTask
 
 
 def routing_decision(
-    task: BenchmarkTask, choice: Choice, *, task_id: str, tenant_id: str, timestamp: datetime
+    task: SourceTask, choice: Choice, *, task_id: str, tenant_id: str, timestamp: datetime
 ) -> RoutingDecision:
     """Whom the strategy chose, among whom, why, and with which probability."""
     return RoutingDecision(
@@ -33,7 +33,7 @@ def routing_decision(
     )
 
 
-def requirements_of(task: BenchmarkTask) -> tuple[str, ...]:
+def requirements_of(task: SourceTask) -> tuple[str, ...]:
     """What a task needs, as routing and the log name it."""
     return tuple(f"tool:{tool.name}" for tool in task.tools)
 

@@ -40,7 +40,8 @@ from flywheel.collection.segments import Frame, closed_segments, read_segment
 from flywheel.errors import ConfigurationError, NotASegmentError, SegmentError, ServiceError, TaskSourceError
 from flywheel.records import Evaluation, Execution, Log, RoutingDecision, decode_log
 from flywheel.settings import Settings
-from flywheel.tasks.source import BenchmarkTask, Split
+from flywheel.tasks.catalog import configured_environments, environment_of, run_starter, source_names
+from flywheel.tasks.source import SourceTask, Split
 
 BEFORE = "before"
 AFTER = "after"
@@ -123,6 +124,7 @@ def run_tasks(
             clock=clock,
             rng=np.random.default_rng([zlib.crc32(label.encode()), len(done)]),
             routing=settings.routing,
+            start_run=run_starter(configured_environments(settings.tasks)),
         )
         done |= _settle_logged(
             arbiter, settings, engine, label=label, wanted={task_id_of(label, t) for t in tasks} - done
@@ -154,8 +156,9 @@ def _settle_logged(arbiter: Arbiter, settings: Settings, engine: Engine, *, labe
     return {outcome.task_id for outcome in arbiter.settle([o for o in logged if o.agent_id in known])}
 
 
-def stream(settings: Settings, engine: Engine, *, label: str) -> list[BenchmarkTask]:
-    """The tasks of a label: training tasks of the training categories, in an order that a hash of their id gives.
+def stream(settings: Settings, engine: Engine, *, label: str) -> list[SourceTask]:
+    """The tasks of a label: training tasks, in an order that a hash of their id gives; of the benchmark those of the
+    training categories, of other configured sources all.
 
     ``before`` takes the first ``routed_before``, ``after`` the next ``routed_after``; a task that has an outcome under
     the other label is in neither, also where the configuration was changed in between.
@@ -168,20 +171,24 @@ def stream(settings: Settings, engine: Engine, *, label: str) -> list[BenchmarkT
 
     if label not in {BEFORE, AFTER}:
         raise ConfigurationError(f"traffic {label!r} is unknown; use {BEFORE} or {AFTER}")
-    candidates = [
+    candidates: list[SourceTask] = [
         task
         for task in load_source(settings).tasks()
         if task.split is Split.TRAIN and task.category in settings.tasks.training_categories
     ]
+    for name in source_names(settings.tasks)[1:]:
+        environment = environment_of(name, settings.tasks)
+        candidates += [task for task in environment.tasks() if task.split is Split.TRAIN]
     candidates.sort(key=lambda task: hashlib.blake2b(task.id.encode(), digest_size=16).digest())
     start = 0 if label == BEFORE else settings.tasks.routed_before
     length = settings.tasks.routed_before if label == BEFORE else settings.tasks.routed_after
     elsewhere = _sources_of_other_labels(engine, label)
     chosen = list(islice((task for task in candidates[start:] if task.id not in elsewhere), length))
     if len(chosen) < length:
+        names = ", ".join((*settings.tasks.training_categories, *settings.tasks.sources))
         raise TaskSourceError(
-            f"{length} tasks are wanted for {label!r}, and {len(chosen)} training tasks of "
-            f"{', '.join(settings.tasks.training_categories)} are left; lower tasks.routed_{label}"
+            f"{length} tasks are wanted for {label!r}, and {len(chosen)} training tasks of {names} are left; "
+            f"lower tasks.routed_{label}"
         )
     return chosen
 
@@ -264,7 +271,7 @@ def _round_progress(on_progress: TrafficProgress, number: int, *, before: int, t
     return report
 
 
-def _rounds(tasks: Sequence[BenchmarkTask], size: int) -> Iterator[Sequence[BenchmarkTask]]:
+def _rounds(tasks: Sequence[SourceTask], size: int) -> Iterator[Sequence[SourceTask]]:
     for start in range(0, len(tasks), size):
         yield tasks[start : start + size]
 

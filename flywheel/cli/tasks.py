@@ -1,10 +1,11 @@
-"""``flywheel tasks``: let the arbiter route benchmark tasks to the registered agents."""
+"""``flywheel tasks``: let the arbiter route tasks to the registered agents, or one agent try them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.environments import REFERENCE, chosen_tasks, list_tasks, show_task, try_tasks, verify_answers
 from flywheel.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -16,42 +17,81 @@ LABELS = ("before", "after")
 
 @click.group()
 def tasks() -> None:
-    """Run benchmark tasks and see who got them.
+    """Run tasks and see who got them; look at environments and try them.
 
     \b
     Examples:
       flywheel tasks run --label before
       flywheel tasks report --label after --json
+      flywheel tasks run code-repair:clamp
     """
 
 
+for command in (list_tasks, show_task, verify_answers):
+    tasks.add_command(command)
+
+
 @tasks.command("run")
-@click.option("--label", type=click.Choice(LABELS), required=True, help="before: for training; after: fresh tasks.")
-@click.option("--count", type=click.IntRange(min=1), help="How many. [default: the profile's]")
-@click.option("--progress", is_flag=True, help="Print progress as JSON lines instead of the report.")
+@click.argument("task_ids", nargs=-1)
+@click.option("--label", type=click.Choice(LABELS), help="Route a stream. before: for training; after: fresh tasks.")
+@click.option("--source", help="Try the tasks of this source.")
+@click.option("--split", type=click.Choice(("train", "validation", "heldout")), help="Only this split of the source.")
+@click.option("--agent", "agent_id", default=REFERENCE, show_default=True, help="Who tries them, by its id.")
+@click.option("--transcript", is_flag=True, help="Print what was said in tried tasks.")
+@click.option("--count", type=click.IntRange(min=1), help="How many. [default: the profile's, or all of the source]")
+@click.option("--progress", is_flag=True, help="Print a stream's progress as JSON lines instead of the report.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
 @click.pass_obj
-def run_tasks(load: "Callable[[], Settings]", label: str, count: int | None, progress: bool, as_json: bool) -> None:
-    """Route, run, evaluate and log tasks of the training split. Tasks already done under the label are skipped.
+def run_tasks(
+    load: "Callable[[], Settings]",
+    *,
+    task_ids: tuple[str, ...],
+    label: str | None,
+    source: str | None,
+    split: str | None,
+    agent_id: str,
+    transcript: bool,
+    count: int | None,
+    progress: bool,
+    as_json: bool,
+) -> None:
+    """Route, run, evaluate and log tasks of the training split; or have one agent try some.
+
+    With --label tasks are routed; those already done under the label are skipped. With ids or --source one agent does
+    them, and nothing is routed, logged or learned; exit code 1 says that not all were done. The reference agent plays
+    the known solutions and needs no running services.
 
     \b
     Examples:
       flywheel tasks run --label before
       flywheel tasks run --label after --count 20 --json
+      flywheel tasks run code-repair:clamp --transcript
+      flywheel tasks run --source agentdojo --count 10 --agent our-gateway
     """
+    if sum((label is not None, source is not None, bool(task_ids))) != 1:
+        raise click.UsageError("give one of --label, --source and ids of tasks")
+    settings = load()
+    if label is None:
+        chosen = chosen_tasks(settings.tasks, task_ids, source=source, split=split, first=count)
+        try_tasks(settings, chosen, agent_id=agent_id, transcript=transcript, as_json=as_json)
+        return
+    _run_stream(settings, label=label, count=count, progress=progress, as_json=as_json)
+
+
+def _run_stream(settings: "Settings", *, label: str, count: int | None, progress: bool, as_json: bool) -> None:
     from flywheel.arbiter import traffic
     from flywheel.cli.connection import connected, engine_of
     from flywheel.cli.progress import report
 
-    settings = connected(load())
-    wanted = count or (settings.tasks.routed_before if label == "before" else settings.tasks.routed_after)
-    with engine_of(settings) as engine:
+    running = connected(settings)
+    wanted = count or (running.tasks.routed_before if label == "before" else running.tasks.routed_after)
+    with engine_of(running) as engine:
         done = traffic.run_tasks(
-            settings,
+            running,
             engine,
             label=label,
             count=wanted,
-            resolve_model=model_resolver(settings),
+            resolve_model=model_resolver(running),
             on_progress=report if progress else ignore,
         )
     if not progress:

@@ -9,7 +9,7 @@ from psycopg import Connection
 from flywheel.errors import PoolError
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.settings import Settings, TasksSettings
-from flywheel.tasks.catalog import source_of
+from flywheel.tasks.catalog import environment_name, environment_names, environment_of, source_names
 from flywheel.tasks.source import Split
 
 LEAKED = """
@@ -42,31 +42,36 @@ def trained_before(connection: Connection[Any], tasks: Collection[str]) -> froze
 
 
 def published_splits(settings: Settings, tasks: Collection[str]) -> Mapping[str, Split]:
-    """The configured benchmark's own splits, where any of these tasks is of it; otherwise its data is not read.
+    """The configured sources' own splits, of those sources that any of these tasks is of; others are not read.
 
     Raises:
-        TaskSourceError: its data cannot be read.
+        TaskSourceError: the data of one cannot be read.
     """
-    name = source_of(settings.tasks).name
-    return splits_of_source(settings.tasks) if any(task.startswith(f"{name}:") for task in tasks) else {}
+    named = {environment_name(task) for task in tasks}
+    of_sources = [splits_of_source(name, settings.tasks) for name in source_names(settings.tasks) if name in named]
+    return {task: split for splits in of_sources for task, split in splits.items()}
 
 
-@lru_cache(maxsize=1)
-def splits_of_source(tasks: TasksSettings) -> Mapping[str, Split]:
-    """The split of every task of a source; reading it takes a third of a second."""
-    return {task.id: task.split for task in source_of(tasks).tasks()}
+@lru_cache(maxsize=16)
+def splits_of_source(name: str, tasks: TasksSettings) -> Mapping[str, Split]:
+    """The split of every task of a source; reading the benchmark takes a third of a second."""
+    return {task.id: task.split for task in environment_of(name, tasks).tasks()}
 
 
 def untrainable(connection: Connection[Any], settings: Settings, tasks: Collection[str]) -> frozenset[str]:
-    """Which of these benchmark tasks are never trained on: held out by an earlier batch, or by the benchmark itself,
-    which keeps them for validation or holds them out, or does not know them.
+    """Which of these benchmark tasks the training loop never trains on: held out by an earlier batch, or by the
+    benchmark itself, which keeps them for validation or holds them out, or does not know them; or of another
+    environment, whose answers the loop cannot verify.
 
     Raises:
         TaskSourceError: tasks are of the configured benchmark, and its data cannot be read.
     """
-    published, prefix = published_splits(settings, tasks), f"{source_of(settings.tasks).name}:"
-    kept = {task for task in tasks if task.startswith(prefix) and published.get(task) is not Split.TRAIN}
-    return held_out_before(connection, tasks) | kept
+    benchmark, others = settings.tasks.source, set(environment_names()) - {settings.tasks.source}
+    own = [task for task in tasks if environment_name(task) == benchmark]
+    published = published_splits(settings, own)
+    kept = {task for task in own if published.get(task) is not Split.TRAIN}
+    unverifiable = {task for task in tasks if environment_name(task) in others}
+    return held_out_before(connection, tasks) | kept | unverifiable
 
 
 def leaked_tasks(pool: BenchmarkPool, batch_id: str) -> tuple[str, ...]:
@@ -90,8 +95,8 @@ def leaked_now(connection: Connection[Any], settings: Settings, batch_id: str) -
     leaked = {task for (task,) in connection.execute(LEAKED, {"batch": batch_id})}
     rows = connection.execute(
         "SELECT DISTINCT source_task FROM batch_points"
-        " WHERE batch_id = %s AND split = 'train' AND starts_with(source_task, %s)",
-        (batch_id, f"{source_of(settings.tasks).name}:"),
+        " WHERE batch_id = %s AND split = 'train' AND split_part(source_task, ':', 1) = ANY(%s)",
+        (batch_id, list(source_names(settings.tasks))),
     )
     trained = [task for (task,) in rows]
     published = published_splits(settings, trained)

@@ -1,28 +1,98 @@
-"""Which task source the configuration names."""
+"""Which task sources there are, and which of them the configuration names."""
 
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from flywheel.errors import ConfigurationError
 from flywheel.settings import Settings, TasksSettings
-from flywheel.tasks.source import TaskSource
+from flywheel.tasks.environment import Environment, Run
+from flywheel.tasks.function_call_run import FunctionCallSource
+from flywheel.tasks.source import SourceTask, TaskSource
+
+GROUP = "flywheel.environments"
+OWN = {
+    "bfcl": "flywheel.tasks.function_calling:BfclSource",
+    "synthetic": "flywheel.tasks.synthetic:SyntheticSource",
+    "agentdojo": "flywheel.tasks.agentdojo:AgentDojo",
+    "code-repair": "flywheel.tasks.code_repair.environment:CodeRepair",
+    "text-transformation": "flywheel.tasks.text_transformation.environment:TextTransformation",
+}
+"""Each is a class with ``of_settings``, as are those of the entry point group."""
 
 
 def load_source(settings: Settings) -> TaskSource:
-    """The source of tasks of this installation. Its data is read on first use."""
+    """The benchmark that this installation trains on and measures by. Its data is read on first use."""
     return source_of(settings.tasks)
 
 
 def source_of(tasks: TasksSettings) -> TaskSource:
-    """The source that this part of the settings names."""
-    if tasks.source == "synthetic":
-        from flywheel.tasks.synthetic import SyntheticSource
+    """The benchmark that this part of the settings names."""
+    source = environment_of(tasks.source, tasks)
+    assert isinstance(source, FunctionCallSource), "the setting takes no other"
+    return source
 
-        return SyntheticSource(
-            categories=tasks.categories,
-            heldout_fraction=tasks.heldout_fraction,
-            validation_fraction=tasks.validation_fraction,
-        )
-    from flywheel.tasks.function_calling import BfclSource
 
-    return BfclSource(
-        categories=tasks.categories,
-        heldout_fraction=tasks.heldout_fraction,
-        validation_fraction=tasks.validation_fraction,
-    )
+def environment_names() -> tuple[str, ...]:
+    """Every environment there is, those of other packages last."""
+    others = (entry.name for entry in importlib.metadata.entry_points(group=GROUP))
+    return (*OWN, *(name for name in others if name not in OWN))
+
+
+@lru_cache(maxsize=16)
+def environment_of(name: str, tasks: TasksSettings) -> Environment:
+    """The environment of a name, the same one each time. Its data is read on first use.
+
+    Raises:
+        ConfigurationError: there is none, or it cannot be loaded.
+    """
+    if name in OWN:
+        module, _, attribute = OWN[name].partition(":")
+        own: Environment = getattr(importlib.import_module(module), attribute).of_settings(tasks)
+        return own
+    for entry in importlib.metadata.entry_points(group=GROUP, name=name):
+        return _of_entry_point(entry, tasks)
+    raise ConfigurationError(f"there is no task source {name!r}; there are {', '.join(environment_names())}")
+
+
+def source_names(tasks: TasksSettings) -> tuple[str, ...]:
+    """The benchmark's name and those of ``sources``, each once."""
+    return tuple(dict.fromkeys((tasks.source, *tasks.sources)))
+
+
+def configured_environments(tasks: TasksSettings) -> tuple[Environment, ...]:
+    """The benchmark and the environments of ``sources``, each once.
+
+    Raises:
+        ConfigurationError: one is unknown or cannot be loaded.
+    """
+    return tuple(environment_of(name, tasks) for name in source_names(tasks))
+
+
+def environment_name(task_id: str) -> str:
+    """The environment that a task's id begins with."""
+    return task_id.partition(":")[0]
+
+
+def run_starter(environments: Sequence[Environment]) -> Callable[[SourceTask], Run]:
+    """From a task to a new run of it, by the environment that its id begins with."""
+    by_name = {environment.name: environment for environment in environments}
+
+    def start(task: SourceTask) -> Run:
+        name = environment_name(task.id)
+        if name not in by_name:
+            raise ConfigurationError(f"task {task.id} is of no configured source; add {name!r} to tasks.sources")
+        return by_name[name].run(task)
+
+    return start
+
+
+def _of_entry_point(entry: importlib.metadata.EntryPoint, tasks: TasksSettings) -> Environment:
+    try:
+        environment: Environment = entry.load().of_settings(tasks)
+    except Exception as error:
+        raise ConfigurationError(f"the task source {entry.name} ({entry.value}) cannot be loaded: {error}") from error
+    if environment.name != entry.name:
+        raise ConfigurationError(f"the task source {entry.name} ({entry.value}) calls itself {environment.name!r}")
+    return environment

@@ -4,8 +4,7 @@ The package itself is never imported: its import needs the SDK of every model ve
 """
 
 import importlib.metadata
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from msgspec import Struct
 from flywheel.arbiter.evaluation.function_calls import check
 from flywheel.errors import TaskSourceError
 from flywheel.records import Complexity, Message
+from flywheel.tasks.function_call_run import FunctionCallSource
 from flywheel.tasks.prompt import reference_answer
 from flywheel.tasks.source import BenchmarkTask, ExpectedCall, Split, Tool
 from flywheel.tasks.splits import split_of
@@ -47,46 +47,19 @@ class _Answer(Struct, frozen=True):
     ground_truth: list[dict[str, dict[str, tuple[Any, ...]]]]
 
 
-class BfclSource:
+class BfclSource(FunctionCallSource):
     """The single-turn categories, one task type each, split by the answer's function name.
 
     Tasks that no answer can pass are left out: in a few the published answer contradicts the published schema.
     """
 
     name = "bfcl"
+    task_types = TASK_TYPES
 
-    def __init__(self, *, categories: Sequence[str], heldout_fraction: float, validation_fraction: float) -> None:
-        unknown = sorted(set(categories) - set(TASK_TYPES))
-        if unknown:
-            raise TaskSourceError(f"no such task category: {', '.join(unknown)}; there are {', '.join(TASK_TYPES)}")
-        self.categories = tuple(categories)
-        self.heldout_fraction = heldout_fraction
-        self.validation_fraction = validation_fraction
-
-    def tasks(self) -> Sequence[BenchmarkTask]:
-        """All tasks, category by category in the order of the published files.
-
-        Raises:
-            TaskSourceError: the data wheel is not installed or does not have the expected files.
-        """
-        return self._tasks
-
-    def by_id(self, task_id: str) -> BenchmarkTask:
-        """The task of this id, for example ``bfcl:simple_python_0``.
-
-        Raises:
-            KeyError: there is none.
-        """
-        return self._by_id[task_id]
-
-    @cached_property
-    def _tasks(self) -> tuple[BenchmarkTask, ...]:
+    def read_tasks(self) -> Sequence[BenchmarkTask]:
+        """The tasks in the order of the published files."""
         folder = data_folder()
-        return tuple(task for category in self.categories for task in self._read(folder, category))
-
-    @cached_property
-    def _by_id(self) -> Mapping[str, BenchmarkTask]:
-        return {task.id: task for task in self._tasks}
+        return [task for category in self.categories for task in self._read(folder, category)]
 
     def _read(self, folder: Path, category: str) -> Iterator[BenchmarkTask]:
         questions = _lines(folder / f"BFCL_v4_{category}.json", _Question)

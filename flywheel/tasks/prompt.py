@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from flywheel.arbiter.evaluation.argument_values import argument_problem
 from flywheel.records import Message
-from flywheel.tasks.source import BenchmarkTask, ExpectedCall, Tool
+from flywheel.tasks.source import AgentTask, BenchmarkTask, ExpectedCall, Tool
 
 PromptStyle = Literal["zero-shot", "few-shot"]
 
@@ -56,12 +56,14 @@ _DEMONSTRATIONS = (
 )
 
 
-def prompt_messages(task: BenchmarkTask, style: PromptStyle = "zero-shot") -> tuple[Message, ...]:
-    """The messages that ask a model to do the task.
+def prompt_messages(task: AgentTask, style: PromptStyle = "zero-shot") -> tuple[Message, ...]:
+    """The messages that ask a model to do the task: its own where there is no tool to call.
 
-    One system message (instruction, then what the task's own system message says), the demonstrations if the style
+    Else one system message (instruction, then what the task's own system message says), the demonstrations if the style
     is few-shot, then the question's turns; the tools stand before the last one.
     """
+    if not task.tools:
+        return task.question
     own_system = [m.content or "" for m in task.question if m.role == "system"]
     system = Message(role="system", content="\n".join([INSTRUCTION, *own_system]))
     turns = [m for m in task.question if m.role != "system"]

@@ -32,17 +32,14 @@ class ExpectedCall(Struct, frozen=True, kw_only=True):
     arguments: dict[str, tuple[Any, ...]]
 
 
-class BenchmarkTask(Struct, frozen=True, kw_only=True):
-    """One task with its verifiable answer. ``id`` is ``source:name``, for example ``bfcl:simple_python_0``."""
+class AgentTask(Struct, frozen=True, kw_only=True):
+    """What an agent is handed: the conversation up to what is asked of it, and the tools it may call."""
 
     id: str
     task_type: str
-    category: str
     complexity: Complexity
     question: tuple[Message, ...]
-    tools: tuple[Tool, ...]
-    expected: tuple[ExpectedCall, ...]
-    split: Split
+    tools: tuple[Tool, ...] = ()
 
     @property
     def text(self) -> str:
@@ -50,8 +47,21 @@ class BenchmarkTask(Struct, frozen=True, kw_only=True):
         return next((m.content or "" for m in reversed(self.question) if m.role == "user"), "")
 
 
+class SourceTask(AgentTask, frozen=True, kw_only=True):
+    """A task of a source, whose environment verifies it. ``id`` is ``source:name``, as ``code-repair:clamp``."""
+
+    category: str
+    split: Split
+
+
+class BenchmarkTask(SourceTask, frozen=True, kw_only=True):
+    """One task with its verifiable answer. ``id`` is ``source:name``, for example ``bfcl:simple_python_0``."""
+
+    expected: tuple[ExpectedCall, ...]
+
+
 class TaskSource(Protocol):
-    """A benchmark: its tasks in a stable order, each in exactly one split."""
+    """A benchmark with published answers: its tasks in a stable order, each in exactly one split."""
 
     name: str
 

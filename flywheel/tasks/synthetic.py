@@ -7,12 +7,11 @@ how it is phrased), so that no held-out content was trained on in other words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import product
 from typing import Any
 
-from flywheel.errors import TaskSourceError
 from flywheel.records import Complexity, Message
+from flywheel.tasks.function_call_run import FunctionCallSource
 from flywheel.tasks.source import BenchmarkTask, ExpectedCall, Tool
 from flywheel.tasks.splits import split_of
 
@@ -49,38 +48,15 @@ TASK_TYPES = {
 }
 
 
-class SyntheticSource:
+class SyntheticSource(FunctionCallSource):
     """The enumerated tasks; the category of each is its task type."""
 
     name = "synthetic"
+    task_types = TASK_TYPES
 
-    def __init__(self, *, categories: Sequence[str], heldout_fraction: float, validation_fraction: float) -> None:
-        unknown = sorted(set(categories) - set(TASK_TYPES))
-        if unknown:
-            raise TaskSourceError(f"no such task category: {', '.join(unknown)}; there are {', '.join(TASK_TYPES)}")
-        self.categories = tuple(categories)
-        self.heldout_fraction = heldout_fraction
-        self.validation_fraction = validation_fraction
-
-    def tasks(self) -> Sequence[BenchmarkTask]:
-        """All tasks, type by type."""
-        return self._tasks
-
-    def by_id(self, task_id: str) -> BenchmarkTask:
-        """The task of this id, for example ``synthetic:add-3-eggs-0``.
-
-        Raises:
-            KeyError: there is none.
-        """
-        return self._by_id[task_id]
-
-    @cached_property
-    def _tasks(self) -> tuple[BenchmarkTask, ...]:
-        return tuple(self._of_types())
-
-    @cached_property
-    def _by_id(self) -> Mapping[str, BenchmarkTask]:
-        return {task.id: task for task in self._tasks}
+    def read_tasks(self) -> Sequence[BenchmarkTask]:
+        """The tasks, type by type."""
+        return list(self._of_types())
 
     def _of_types(self) -> Iterator[BenchmarkTask]:
         for category in self.categories:

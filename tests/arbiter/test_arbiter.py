@@ -19,7 +19,7 @@ from flywheel.collection.segments import Frame, closed_segments, read_segment
 from flywheel.database import connect
 from flywheel.errors import AgentError, HeldOutTaskError
 from flywheel.records import Evaluation, Execution, RoutingDecision, decode_log
-from flywheel.tasks.source import BenchmarkTask, Split
+from flywheel.tasks.source import AgentTask, BenchmarkTask, Split
 from tests.fakes import FixedAgent, benchmark_task
 
 RIGHT = '{"name": "add", "arguments": {"a": 1, "b": 2}}'
@@ -28,7 +28,7 @@ TASKS = [benchmark_task(str(number)) for number in range(30)]
 
 
 class BrokenAgent:
-    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
+    def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
         raise AgentError("its model is gone")
 
 

@@ -14,7 +14,7 @@ from flywheel.pool.splits import leaked_tasks
 from flywheel.pool.tiers import place_warm
 from flywheel.records import decode_point
 from flywheel.settings import BatchSettings, PhaseThreshold, Settings
-from flywheel.tasks.catalog import load_source
+from flywheel.tasks.catalog import environment_of, load_source
 from flywheel.tasks.source import Split
 from tests.pool.filling import DAY, LATER, fill, some_tasks
 from tests.pool.logs import NOON, task_logs
@@ -179,3 +179,16 @@ def test_no_run_starts_for_points_that_only_seem_to_be_enough(pool: BenchmarkPoo
     fill(pool, "a", logs)
     assert missing(readiness(pool, now=LATER), CRITERIA) == ()
     assert lacking_now(pool, now=LATER) == ("3 of 4 new points with quality ≥ 0.5 for GRPO",)
+
+
+def test_tasks_of_environments_that_the_training_loop_cannot_verify_are_in_no_batch(pool: BenchmarkPool) -> None:
+    others = [
+        log
+        for number, task in enumerate(environment_of("code-repair", pool.settings.tasks).tasks())
+        for log in task_logs(f"other{number}", source=task.id)
+    ]
+    fill(pool, "a", [*some_tasks(20), *others])
+    make_batch(pool, "b1", now=LATER)
+    sources = {member.source_task for member in batch_members(pool, "b1")}
+    assert sources
+    assert not [source for source in sources if source.startswith("code-repair:")]

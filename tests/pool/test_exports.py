@@ -16,7 +16,7 @@ from flywheel.pool.releases import release_batch
 from flywheel.pool.schemas import WARM
 from flywheel.pool.splits import leaked_tasks
 from flywheel.settings import BatchSettings, Phase, PhaseThreshold, Settings
-from flywheel.tasks.catalog import load_source
+from flywheel.tasks.catalog import environment_of, load_source
 from flywheel.tasks.source import Split
 from tests.pool.filling import DAY, LATER, fill, some_tasks
 from tests.pool.logs import NOON, task_logs
@@ -275,6 +275,24 @@ def test_what_the_benchmark_holds_out_is_not_for_training(pool: BenchmarkPool) -
     splits = {member.source_task: member.split for member in batch_members(pool, "e1")}
     assert len(splits) == 12
     assert splits == {task: names[source.by_id(task).split] for task in splits}
+
+
+def test_what_a_configured_environment_holds_out_is_not_for_training(pool: BenchmarkPool) -> None:
+    tasks = pool.settings.tasks.model_copy(update={"sources": ("code-repair",)})
+    pool = BenchmarkPool(pool.engine, pool.lake, pool.settings.model_copy(update={"tasks": tasks}))
+    environment = environment_of("code-repair", tasks)
+    logs = [
+        log
+        for number, task in enumerate(environment.tasks())
+        for log in task_logs(f"t{number}", source=task.id, taskType="research" if number % 2 else "tool-calling")
+    ]
+    fill(pool, "a", logs)
+    exported(pool, asked(pool, heldout_fraction=0, validation_fraction=0), export_id="e1", now=LATER)
+    names = {Split.TRAIN: "train", Split.VALIDATION: "validation", Split.HELDOUT: "held-out"}
+    splits = {member.source_task: member.split for member in batch_members(pool, "e1")}
+    assert set(splits.values()) == set(names.values())
+    assert splits == {task: names[environment.by_id(task).split] for task in splits}
+    assert leaked_tasks(pool, "e1") == ()
 
 
 def test_an_export_is_no_training_batch(pool: BenchmarkPool) -> None:

@@ -15,7 +15,7 @@ from flywheel.arbiter.agents.exchange import Reply, answer_of, given, shortened
 from flywheel.arbiter.agents.strategy import Answer, failed_answer
 from flywheel.errors import AgentError
 from flywheel.tasks.prompt import PromptStyle, prompt_messages
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import AgentTask
 
 LARGEST_OUTPUT = 16 * 1024 * 1024
 """Bytes of one answer; a program that writes more is ended."""
@@ -36,7 +36,7 @@ class CommandAgent:
         self._prompt: PromptStyle = prompt
         self._timeout_s = timeout_s
 
-    async def ask(self, task: BenchmarkTask) -> Answer:
+    async def ask(self, task: AgentTask) -> Answer:
         """The program's answer.
 
         Raises:

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from flywheel.arbiter.agents.reference import estimated_tokens
 from flywheel.arbiter.agents.strategy import Answer, failed_answer
 from flywheel.records import Complexity, Message
-from flywheel.tasks.source import BenchmarkTask, Tool
+from flywheel.tasks.source import AgentTask, Tool
 
 LONGEST_REASON = 500
 Tokens = Annotated[int, Meta(ge=0)]
@@ -51,7 +51,7 @@ class Reply(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fi
     failure_reason: str | None = None
 
 
-def given(task: BenchmarkTask, messages: tuple[Message, ...]) -> GivenTask:
+def given(task: AgentTask, messages: tuple[Message, ...]) -> GivenTask:
     """The task as it is handed over."""
     return GivenTask(
         id=task.id, task_type=task.task_type, complexity=task.complexity, messages=messages, tools=task.tools

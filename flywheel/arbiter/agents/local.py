@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress
 from flywheel.errors import AgentError, FlywheelError
 from flywheel.tasks.prompt import PromptStyle, prompt_messages
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import AgentTask
 
 if TYPE_CHECKING:
     from flywheel.training.generation import Generator
@@ -79,7 +79,7 @@ class LocalAgent:
         self._max_new_tokens = max_new_tokens
         self._batch_size = batch_size
 
-    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
+    def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
         """Answer all tasks; a sampled answer depends on its task, not on the others or on earlier calls."""
         prompts = [prompt_messages(task, self._prompt) for task in tasks]
         with self._models.using(self._model_dir()) as model:

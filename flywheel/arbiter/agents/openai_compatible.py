@@ -18,7 +18,7 @@ from flywheel.arbiter.agents.strategy import Answer, failed_answer
 from flywheel.errors import AgentError
 from flywheel.records import Message
 from flywheel.tasks.prompt import PromptStyle, prompt_messages
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import AgentTask
 
 ATTEMPTS = 4
 FIRST_PAUSE_S = 0.5
@@ -123,7 +123,7 @@ class OpenAICompatibleAgent:
         """Why."""
         return self._endpoint.breaker.reason
 
-    async def ask(self, task: BenchmarkTask) -> Answer:
+    async def ask(self, task: AgentTask) -> Answer:
         """Ask for one task; repeats after 429, 5xx and lost connections, with growing, jittered pauses.
 
         Raises:

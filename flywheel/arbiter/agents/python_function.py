@@ -13,7 +13,7 @@ from flywheel.arbiter.agents.exchange import GivenTask, answer_of, given, reply_
 from flywheel.arbiter.agents.strategy import Answer, failed_answer
 from flywheel.errors import AgentError
 from flywheel.tasks.prompt import PromptStyle, prompt_messages
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import AgentTask
 
 Function = Callable[[GivenTask], Any]
 
@@ -34,7 +34,7 @@ class PythonAgent:
         self._max_overdue = max_overdue
         self._overdue = 0
 
-    async def ask(self, task: BenchmarkTask) -> Answer:
+    async def ask(self, task: AgentTask) -> Answer:
         """The function's answer.
 
         Raises:

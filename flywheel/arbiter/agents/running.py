@@ -10,7 +10,7 @@ from flywheel.arbiter.agents.openai_compatible import OpenAICompatibleAgent
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, SingleTaskAgent, ignore_progress
 from flywheel.arbiter.profiles import AgentProfile
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import AgentTask
 
 
 class RunningAgent:
@@ -27,7 +27,7 @@ class RunningAgent:
         self._limit = profile.max_concurrent
         self._slots = slots
 
-    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
+    def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
         """One answer per task, in their order; waits for slots. Interrupted, it gives up what is under way.
 
         Raises:
@@ -38,7 +38,7 @@ class RunningAgent:
         with self._slots.hold(self._id, limit=self._limit, tasks=len(tasks)):
             return self.agent.answer(tasks, on_progress=on_progress)
 
-    async def answer_async(self, task: BenchmarkTask) -> Answer:
+    async def answer_async(self, task: AgentTask) -> Answer:
         """The answer to one task, for callers in an event loop. Cancelled, it gives up and hands its slot on.
 
         An agent that answers batches works in a thread, which nobody can stop: it keeps its slot until it has ended.
@@ -58,7 +58,7 @@ class RunningAgent:
         [answer] = await asyncio.wrap_future(call)
         return answer
 
-    async def _ask(self, agent: SingleTaskAgent, task: BenchmarkTask) -> Answer:
+    async def _ask(self, agent: SingleTaskAgent, task: AgentTask) -> Answer:
         async with self._slots.hold_async(self._id, limit=self._limit):
             answer = await agent.ask(task)
         if isinstance(agent, OpenAICompatibleAgent):

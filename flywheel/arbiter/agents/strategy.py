@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from flywheel.records import Message
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import AgentTask
 
 Progress = Callable[[int, int], None]
 """Called with tasks answered so far and tasks in all."""
@@ -63,7 +63,7 @@ def failed_answer(messages: tuple[Message, ...], reason: str, *, latency_ms: flo
 class Agent(Protocol):
     """Anything that answers tasks. One file of this folder per kind."""
 
-    def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
+    def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
         """One answer per task, in their order. A task that could not be answered has a ``failure_reason``.
 
         Raises:
@@ -76,7 +76,7 @@ class Agent(Protocol):
 class SingleTaskAgent(Protocol):
     """An agent that is asked for one task at a time; ``running.RunningAgent`` makes an ``Agent`` of it."""
 
-    async def ask(self, task: BenchmarkTask) -> Answer:
+    async def ask(self, task: AgentTask) -> Answer:
         """The answer, or one with a ``failure_reason``. Must not block its event loop; ends when it is cancelled.
 
         Raises:

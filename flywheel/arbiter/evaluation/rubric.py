@@ -78,10 +78,19 @@ def cost_score(complexity: Complexity, *, tokens_used: int, cost_usd: float) -> 
 
 def unsafe_parts(task: BenchmarkTask, text: str) -> tuple[str, ...]:
     """What the text contains that no answer may, and that the task's own messages do not mention."""
-    asked = "\n".join(message.content or "" for message in task.question)
+    return unsafe_in(text, asked="\n".join(message.content or "" for message in task.question))
+
+
+def unsafe_in(text: str, *, asked: str) -> tuple[str, ...]:
+    """What the text contains that no answer may, and that is not in what was asked."""
     return tuple(
         name for name, pattern in UNSAFE_TEXT.items() if any(found[0] not in asked for found in pattern.finditer(text))
     )
+
+
+def turn_reward(*, gain: float, format_score: float, progress: float, safety: float) -> float:
+    """The reward of one turn, 0–1, by the weights of SPEC section 8."""
+    return 0.4 * gain + 0.3 * format_score + 0.2 * progress + 0.1 * safety
 
 
 def overall_score(task_type: str, scores: RubricScores) -> float:
@@ -152,7 +161,6 @@ def _gate(name: str, score: float, threshold: float) -> QualityGate:
 def _turn(answer_check: CallCheck, scores: RubricScores) -> Turn:
     """The one turn of such a task. Its information gain is the share of right arguments: what the call asks for."""
     gain = answer_check.arguments
-    reward = 0.4 * gain + 0.3 * scores.format + 0.2 * scores.task + 0.1 * scores.safety  # SPEC section 8
     return Turn(
         turn_number=1,
         tool_called=answer_check.calls[0].name if answer_check.calls else None,
@@ -160,5 +168,5 @@ def _turn(answer_check: CallCheck, scores: RubricScores) -> Turn:
         format_correctness=scores.format,
         task_progress=scores.task,
         safety_score=scores.safety,
-        turn_reward=reward,
+        turn_reward=turn_reward(gain=gain, format_score=scores.format, progress=scores.task, safety=scores.safety),
     )

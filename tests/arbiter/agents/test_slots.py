@@ -16,7 +16,7 @@ from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.routing.strategy import Load
-from flywheel.tasks.source import BenchmarkTask
+from flywheel.tasks.source import AgentTask
 from tests.fakes import FixedAgent, benchmark_task
 
 HERE = "tests.arbiter.agents.functions"
@@ -92,7 +92,7 @@ def test_a_batch_is_one_call_and_all_its_tasks_are_load() -> None:
     seen: list[dict[str, Load]] = []
 
     class Looking(FixedAgent):
-        def answer(self, tasks: Sequence[BenchmarkTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
+        def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
             seen.append(slots.loads())
             return super().answer(tasks, on_progress=on_progress)
 
