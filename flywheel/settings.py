@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
+from flywheel.arbiter.evaluation.judges.settings import JudgesSettings
 from flywheel.arbiter.settings import AgentSettings, CapabilitySettings, ExecutionSettings
 from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
@@ -232,6 +233,7 @@ class Settings(BaseSettings):
     routing: RoutingSettings = RoutingSettings()
     execution: ExecutionSettings = ExecutionSettings()
     capabilities: CapabilitySettings = CapabilitySettings()
+    judges: JudgesSettings = JudgesSettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()
     collection: CollectionSettings = CollectionSettings()

@@ -31,6 +31,7 @@ from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Progress
 from flywheel.arbiter.arbiter import Arbiter, task_id_of
 from flywheel.arbiter.capability_events import look
+from flywheel.arbiter.evaluation.judges.build import evaluator_of
 from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.registry import AgentRegistry
@@ -125,6 +126,7 @@ def run_tasks(
             rng=np.random.default_rng([zlib.crc32(label.encode()), len(done)]),
             routing=settings.routing,
             start_run=run_starter(configured_environments(settings.tasks)),
+            evaluator=evaluator_of(settings, engine, resolve_model=resolve_model),
         )
         done |= _settle_logged(
             arbiter, settings, engine, label=label, wanted={task_id_of(label, t) for t in tasks} - done

@@ -15,6 +15,7 @@ from flywheel.cli.collection import collection
 from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
 from flywheel.cli.ingest import ingest
+from flywheel.cli.judge import judge
 from flywheel.cli.keys import keys
 from flywheel.cli.models import models
 from flywheel.cli.pii import pii
@@ -68,7 +69,7 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 pool.add_command(erase)
 COMMANDS = (
     *(up, down, status, serve, quickstart, ingest, collection),
-    *(pool, quarantine, privacy, access, keys, pii, agents, router, models, tasks),
+    *(pool, quarantine, privacy, access, keys, pii, agents, router, judge, models, tasks),
 )
 for command in COMMANDS:
     main.add_command(command)

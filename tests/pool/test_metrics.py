@@ -29,7 +29,7 @@ from tests.pool.logs import NOON, task_logs, write_segment
 
 DAY = date(2026, 3, 2)
 LATER = NOON + timedelta(hours=6)
-COUNTERS = {"flywheel_pool_batches", "flywheel_pool_halts"}
+COUNTERS = {"flywheel_pool_batches", "flywheel_pool_halts", "flywheel_judge_findings"}
 
 
 def fill(pool: BenchmarkPool, *, agent: str = "agent-a") -> None:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution
-from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
+from flywheel.arbiter.evaluation.evaluator import Evaluator, NotJudged, Subject, Verdict, failed_verdict
 from flywheel.arbiter.logs import Step, best_of, execution, iterations_of
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.profiles import AgentProfile
@@ -82,6 +82,8 @@ def judged(evaluator: Evaluator | None, subject: Subject) -> tuple[Verdict | Non
     except Exception as error:
         LOGGER.warning("the evaluator failed on task %s", subject.task_id, exc_info=True)
         return None, f"the evaluator failed: {type(error).__name__}: {error}"
+    if isinstance(verdict, NotJudged):
+        return None, verdict.reason
     return verdict, None if verdict else CANNOT_JUDGE
 
 

@@ -1,0 +1,93 @@
+"""From the section ``[judges]`` to the judges, and to the evaluator of an arbiter."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_registry_models
+from flywheel.arbiter.evaluation.evaluator import Evaluator, FirstThatCan
+from flywheel.arbiter.evaluation.function_call_evaluator import FunctionCallEvaluator
+from flywheel.arbiter.evaluation.judges.calibration import calibrating
+from flywheel.arbiter.evaluation.judges.criteria import criteria_of
+from flywheel.arbiter.evaluation.judges.evaluator import JudgeEvaluator, NoJudge
+from flywheel.arbiter.evaluation.judges.judge import Judge
+from flywheel.arbiter.evaluation.judges.kept import Kept, KeptInDatabase, NothingKept
+from flywheel.arbiter.evaluation.judges.panel import Panel, uncalibrated
+from flywheel.arbiter.evaluation.judges.settings import JudgeModelSettings
+from flywheel.arbiter.profiles import AgentProfile
+from flywheel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from flywheel.settings import Settings
+
+
+def evaluator_of(
+    settings: "Settings", engine: "Engine", *, resolve_model: ResolveModel = refuse_registry_models
+) -> Evaluator:
+    """What judges an arbiter's answers: published answers first, then the judges; without any it is said so.
+
+    Raises:
+        ConfigurationError: the judges cannot be as configured.
+    """
+    if not settings.judges.models:
+        return FirstThatCan(FunctionCallEvaluator(), NoJudge())
+    kept = KeptInDatabase(engine, days=settings.judges.cache_days)
+    panel = panel_of(settings, kept=kept, resolve_model=resolve_model)
+    return FirstThatCan(FunctionCallEvaluator(), JudgeEvaluator(panel, criteria_of(settings.judges)))
+
+
+def panel_of(
+    settings: "Settings",
+    *,
+    kept: Kept | None = None,
+    only: str | None = None,
+    calibrated: bool = True,
+    resolve_model: ResolveModel = refuse_registry_models,
+) -> Panel:
+    """The configured judges together, or the one that ``only`` names.
+
+    Raises:
+        ConfigurationError: there is none, none of that name, or a calibration is not one of theirs.
+    """
+    chosen = _chosen(settings.judges.models, only)
+    judges = [judge_of(model, settings, resolve_model=resolve_model) for model in chosen]
+    calibrate = calibrating(settings.judges, judges) if calibrated else uncalibrated
+    return Panel(judges, settings.judges, kept=kept or NothingKept(), calibrate=calibrate)
+
+
+def judge_of(
+    model: JudgeModelSettings, settings: "Settings", *, resolve_model: ResolveModel = refuse_registry_models
+) -> Judge:
+    """A judge, asked as agents are: with their deadlines, retries, rate limits and circuit breaker."""
+    own = settings.model_copy(
+        update={"model": settings.model.model_copy(update={"max_new_tokens": model.max_new_tokens})}
+    )
+    name = model.model or "base"
+    profile = AgentProfile(
+        id=f"judge:{model.id}",
+        kind=model.kind,
+        model=name,
+        temperature=model.temperature,
+        base_url=model.base_url,
+        api_key_env=model.api_key_env,
+        timeout_s=model.timeout_s,
+        max_concurrent=model.max_concurrent,
+        requests_per_minute=model.requests_per_minute,
+        tokens_per_minute=model.tokens_per_minute,
+    )
+    identity = f"{model.kind}\0{model.base_url}\0{model.temperature:g}\0{model.max_new_tokens}"
+    base = f"base ({settings.model.base})" if model.kind == "local" and name == "base" else name
+    agent = AgentFactory(own, resolve_model=resolve_model)(profile)
+    return Judge(agent, id=model.id, model=base, samples=model.samples, identity=identity)
+
+
+def _chosen(models: Sequence[JudgeModelSettings], only: str | None) -> Sequence[JudgeModelSettings]:
+    if not models:
+        raise ConfigurationError("no judge is configured; name its endpoint in [[judges.models]] of flywheel.toml")
+    if only is None:
+        return models
+    found = [model for model in models if model.id == only]
+    if not found:
+        raise ConfigurationError(f"no judge is named {only!r}; configured: {', '.join(model.id for model in models)}")
+    return found
