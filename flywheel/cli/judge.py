@@ -179,7 +179,7 @@ def print_judgement(judgement: "Judgement") -> None:
         click.echo(f"{criterion.label}: {found.value:.2f}, {verdict}")
     else:
         click.echo(f"{criterion.label}: abstention, {found.kind}: {found.reason}")
-    if judgement.unsure is not None:
+    if judgement.unsure is not None and isinstance(found, Score):
         click.echo(f"  unsure: {judgement.unsure}")
     for opinion in judgement.opinions:
         said = opinion.finding
