@@ -131,6 +131,10 @@ class GrpoSettings(Section):
     temperature: float = Field(1.0, gt=0)
     beta: float = Field(0.0, ge=0, description="weight of the KL term")
     term_weights: TermWeights = TermWeights()
+    judge_weight: float = Field(
+        0.0, ge=0, description="of the first judge's ranking within a group, 0-1, beside the terms; 0: none is asked"
+    )
+    judge_criterion: str = Field("relevance", description="of judges.criteria: what answers are ranked by")
     scale_rewards: Literal["group", "batch", "none"] = Field(
         "batch",
         description="whose deviation divides; in a group of equal answers, group makes a token's cost a verdict",

@@ -192,7 +192,7 @@ def print_measured(found: "Measured") -> None:
     click.echo(f"judges: {', '.join(found.judges)}\n")
     for name, agreement in found.agreement.items():
         print_agreement(agreement, title=agreement.criterion)
-        click.echo(f"the second judge was needed for {found.escalated[name]:,}\n")
+        click.echo(f"the first judge was unsure of {found.unsure[name]:,}\n")
     for name, calibrated in found.calibration.items():
         if calibrated.calibrated is None:
             click.echo(f"{name}: no curve; {calibrated.fitted_on:,} scores, or labels of one kind, are too few\n")

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, Self
 
 from pydantic import Field, ValidationError
 
+from flywheel.arbiter.evaluation.judges.settings import JudgesSettings
 from flywheel.errors import TrainingError
 from flywheel.settings import (
     EvaluationSettings,
@@ -77,12 +78,16 @@ class SftJob(Job):
 
 
 class GrpoJob(Job):
-    """Group relative policy optimization of ``model_dir`` on the tasks of ``batch_dir/grpo.jsonl``."""
+    """Group relative policy optimization of ``model_dir`` on the tasks of ``batch_dir/grpo.jsonl``.
+
+    ``judges`` are asked where the recipe gives them a weight.
+    """
 
     stage: Literal["grpo"] = "grpo"
     model_dir: Path
     batch_dir: Path
     recipe: GrpoSettings
+    judges: JudgesSettings = JudgesSettings()
 
 
 class EvaluatedModel(Section):

@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_registry_models
+from flywheel.arbiter.agents.endpoint import Endpoints
+from flywheel.arbiter.agents.openai_compatible import OpenAICompatibleAgent
+from flywheel.arbiter.agents.running import RunningAgent
+from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.evaluation.evaluator import Evaluator, FirstThatCan
 from flywheel.arbiter.evaluation.function_call_evaluator import FunctionCallEvaluator
 from flywheel.arbiter.evaluation.judges.calibration import calibrating
@@ -60,26 +64,45 @@ def judge_of(
     model: JudgeModelSettings, settings: "Settings", *, resolve_model: ResolveModel = refuse_registry_models
 ) -> Judge:
     """A judge, asked as agents are: with their deadlines, retries, rate limits and circuit breaker."""
-    own = settings.model_copy(
-        update={"model": settings.model.model_copy(update={"max_new_tokens": model.max_new_tokens})}
-    )
+    if model.kind == "openai":
+        return endpoint_judge(model)
+    longest = settings.model.model_copy(update={"max_new_tokens": model.max_new_tokens})
     name = model.model or "base"
-    profile = AgentProfile(
-        id=f"judge:{model.id}",
-        kind=model.kind,
-        model=name,
-        temperature=model.temperature,
+    agent = AgentFactory(settings.model_copy(update={"model": longest}), resolve_model=resolve_model)(
+        AgentProfile(
+            id=model.id,
+            kind="local",
+            model=name,
+            temperature=model.temperature,
+            max_concurrent=model.max_concurrent,
+        )
+    )
+    shown = f"base ({settings.model.base})" if name == "base" else name
+    return Judge(agent, id=model.id, model=shown, samples=model.samples, identity=_identity(model))
+
+
+def endpoint_judge(model: JudgeModelSettings) -> Judge:
+    """A judge behind an endpoint."""
+    asked = OpenAICompatibleAgent(
+        Endpoints().get(model.base_url, model=model.model, api_key_env=model.api_key_env),
         base_url=model.base_url,
+        model=model.model,
         api_key_env=model.api_key_env,
+        prompt="zero-shot",
+        temperature=model.temperature,
+        max_new_tokens=model.max_new_tokens,
         timeout_s=model.timeout_s,
-        max_concurrent=model.max_concurrent,
         requests_per_minute=model.requests_per_minute,
         tokens_per_minute=model.tokens_per_minute,
     )
-    identity = f"{model.kind}\0{model.base_url}\0{model.temperature:g}\0{model.max_new_tokens}"
-    base = f"base ({settings.model.base})" if model.kind == "local" and name == "base" else name
-    agent = AgentFactory(own, resolve_model=resolve_model)(profile)
-    return Judge(agent, id=model.id, model=base, samples=model.samples, identity=identity)
+    profile = AgentProfile(id=model.id, kind="openai", max_concurrent=model.max_concurrent)
+    agent = RunningAgent(asked, profile, Slots())
+    return Judge(agent, id=model.id, model=model.model, samples=model.samples, identity=_identity(model))
+
+
+def _identity(model: JudgeModelSettings) -> str:
+    """What an opinion depends on besides the model's name."""
+    return f"{model.kind}\0{model.base_url}\0{model.temperature:g}\0{model.max_new_tokens}"
 
 
 def _chosen(models: Sequence[JudgeModelSettings], only: str | None) -> Sequence[JudgeModelSettings]:

@@ -41,14 +41,14 @@ class Measured(Struct, frozen=True, kw_only=True):
     Attributes:
         judges: their ids, models in brackets.
         agreement: of all rows, per criterion.
-        escalated: rows for which the second judge was needed, per criterion.
+        unsure: rows that the first judge was unsure of, per criterion; the second one was asked, if there is one.
         calibration: per criterion, where one was asked for.
     """
 
     judges: tuple[str, ...]
     labels: str
     agreement: dict[str, Agreement]
-    escalated: dict[str, int]
+    unsure: dict[str, int]
     calibration: dict[str, Calibrated]
 
 
@@ -76,16 +76,16 @@ def measure(
         judgements += panel.judge(cases, tenant_id=tenant_id)
         on_progress(len(judgements), len(asked))
     rows: Judged = {}
-    escalated: dict[str, int] = {}
+    unsure: dict[str, int] = {}
     for (line, criterion), judgement in zip(asked, judgements, strict=True):
         rows.setdefault(criterion.name, []).append(_scored(line, judgement))
-        escalated[criterion.name] = escalated.get(criterion.name, 0) + (judgement.unsure is not None)
+        unsure[criterion.name] = unsure.get(criterion.name, 0) + (judgement.unsure is not None)
     used = {criterion.name: criterion for criterion in criteria if criterion.name in rows}
     return Measured(
         judges=tuple(f"{judge.id} ({judge.model})" for judge in panel.judges),
         labels=file.digest,
         agreement={name: _agreement(rows[name], criterion) for name, criterion in used.items()},
-        escalated=escalated,
+        unsure=unsure,
         calibration={name: _calibrated(rows[name], criterion, method, fitted_share) for name, criterion in used.items()}
         if method
         else {},

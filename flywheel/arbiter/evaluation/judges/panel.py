@@ -17,7 +17,7 @@ from flywheel.arbiter.evaluation.judges.opinions import Abstention, Finding, Jud
 from flywheel.arbiter.evaluation.judges.replies import read_score
 from flywheel.arbiter.evaluation.judges.settings import PANEL, JudgesSettings
 
-SCORED, CACHED, ESCALATED = "score", "cached", "escalated"
+SCORED, CACHED = "score", "cached"
 
 Calibrate = Callable[[str, Criterion, float], float]
 """From a judge's id, a criterion and a raw score to the score that counts."""

@@ -16,12 +16,12 @@ from flywheel.records import Message, ToolCall
 
 RELEVANCE = built_in()[0]
 WORDS = {
-    ("relevance", 1): "2ad4e6d1",
-    ("faithfulness", 1): "",
-    ("minimality", 1): "",
-    ("safety", 1): "",
+    ("relevance", 1): "fc5818ba",
+    ("faithfulness", 1): "52d739b2",
+    ("minimality", 1): "d3d6a0f9",
+    ("safety", 1): "0cffb477",
 }
-PROMPTS = {1: ""}
+PROMPTS = {1: "e44474be"}
 
 
 def asked(task: str, answer: str) -> tuple[str, str]:
