@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from flywheel.arbiter.evaluation.judges.settings import BUILT_IN, JudgedTerm, JudgesSettings
 
-FOLDER = Path(__file__).parent / "criteria"
+FOLDER = Path(__file__).parent / "builtin"
 
 
 class Criterion(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from flywheel.arbiter.evaluation.judges.material import Material, boundary_of, s
 from flywheel.records import Message
 
 VERSION = 1
-FOLDER = Path(__file__).parent / "prompts"
+FOLDER = Path(__file__).parent / "wording"
 LONGEST_REPEATED = 2_000
 """Characters of an unusable reply that the judge is shown again."""
 
