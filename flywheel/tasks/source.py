@@ -33,18 +33,13 @@ class ExpectedCall(Struct, frozen=True, kw_only=True):
 
 
 class AgentTask(Struct, frozen=True, kw_only=True):
-    """What an agent is handed: the conversation up to what is asked of it, and the tools it may call.
-
-    ``answer_schema`` is the JSON schema of the wanted answer. Agents hold the model to it where they can; the answer
-    may have another form all the same.
-    """
+    """What an agent is handed: the conversation up to what is asked of it, and the tools it may call."""
 
     id: str
     task_type: str
     complexity: Complexity
     question: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
-    answer_schema: dict[str, Any] | None = None
 
     @property
     def text(self) -> str:

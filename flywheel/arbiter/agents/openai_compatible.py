@@ -24,8 +24,6 @@ ATTEMPTS = 4
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 20.0
 TOO_MANY_REQUESTS = 429
-CANNOT_HOLD_SCHEMA = frozenset({400, 422, 501})
-"""What endpoints answer that do not know ``response_format``. With them a bad request may have other reasons."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises of content that is no JSON, is no UTF-8, or nests too deeply."""
 
@@ -44,7 +42,6 @@ class _Usage(Struct):
 
 class _ReplyMessage(Struct):
     content: str | None = None
-    refusal: str | None = None
 
 
 class _ReplyChoice(Struct):
@@ -115,7 +112,6 @@ class OpenAICompatibleAgent:
         self._timeout_s = timeout_s
         self._requests_per_minute = requests_per_minute
         self._tokens_per_minute = tokens_per_minute
-        self._holds_schemas = True
         self._sleep = sleep
         self._jitter = jitter
 
@@ -132,8 +128,6 @@ class OpenAICompatibleAgent:
     async def ask(self, task: AgentTask) -> Answer:
         """Ask for one task; repeats after 429, 5xx and lost connections, with growing, jittered pauses.
 
-        An endpoint that cannot hold its answer to a schema is asked without one, from then on at once.
-
         Raises:
             AgentError: the key cannot be sent.
         """
@@ -141,27 +135,11 @@ class OpenAICompatibleAgent:
         body = {**self._options, "messages": [{"role": m.role, "content": m.content or ""} for m in messages]}
         headers = self._headers()
         started = time.perf_counter()
-        deadline = self._endpoint.clock() + self._timeout_s
-        if task.answer_schema is None or not self._holds_schemas:
-            result = await self._attempts(body, headers, deadline=deadline)
-        else:
-            result = await self._held_to_schema(body, headers, task.answer_schema, deadline=deadline)
+        result = await self._attempts(body, headers, deadline=self._endpoint.clock() + self._timeout_s)
         latency_ms = (time.perf_counter() - started) * 1000
         if isinstance(result, _Failure):
             return failed_answer(messages, result.reason, latency_ms=latency_ms)
         return _answer(messages, result, latency_ms=latency_ms)
-
-    async def _held_to_schema(
-        self, body: dict[str, Any], headers: dict[str, str], schema: dict[str, Any], *, deadline: float
-    ) -> httpx.Response | _Failure:
-        wanted = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
-        result = await self._attempts({**body, "response_format": wanted}, headers, deadline=deadline)
-        if isinstance(result, _Failure) or result.status_code not in CANNOT_HOLD_SCHEMA:
-            return result
-        result = await self._attempts(body, headers, deadline=deadline)
-        if not isinstance(result, _Failure) and result.is_success:
-            self._holds_schemas = False
-        return result
 
     def _headers(self) -> dict[str, str]:
         key = os.environ.get(self._api_key_env, "")
@@ -272,14 +250,12 @@ def _answer(messages: tuple[Message, ...], response: httpx.Response, *, latency_
         reply = msgspec.json.decode(response.content, type=_Reply)
     except UNREADABLE as error:
         return failed_answer(messages, f"the endpoint's answer cannot be read: {error}", latency_ms=latency_ms)
-    message, usage = reply.choices[0].message, reply.usage or _Usage()
-    text = None if message.refusal else message.content
-    missing = f"the model refuses: {message.refusal}" if message.refusal else "the endpoint's answer has no text"
+    text = reply.choices[0].message.content
+    usage = reply.usage or _Usage()
     details = usage.completion_tokens_details or _Details()
     return Answer(
         text=text or "",
-        failure_reason=missing if text is None else None,
-        refused=bool(message.refusal),
+        failure_reason="the endpoint's answer has no text" if text is None else None,
         messages=messages,
         prompt_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens,

@@ -23,7 +23,6 @@ class Answer(Struct, frozen=True, kw_only=True):
         time_to_first_action_ms: until the first token or byte; None where the agent cannot tell.
         thinking_tokens: the part of ``output_tokens`` spent on reasoning that is not in ``text``, where it is told.
         failure_reason: why there is no answer; None where there is one.
-        refused: whether the model itself said that it will not answer; then there is a ``failure_reason``.
     """
 
     text: str
@@ -34,7 +33,6 @@ class Answer(Struct, frozen=True, kw_only=True):
     time_to_first_action_ms: float | None = None
     thinking_tokens: int = 0
     failure_reason: str | None = None
-    refused: bool = False
 
 
 def ignore_progress(done: int, total: int) -> None:

@@ -20,8 +20,6 @@ from flywheel.arbiter.agents.running import RunningAgent
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.errors import AgentError
-from flywheel.records import Complexity, Message
-from flywheel.tasks.source import AgentTask
 from tests.fakes import benchmark_task
 
 RIGHT = '{"name": "add", "arguments": {"a": 1, "b": 2}}'
@@ -351,45 +349,3 @@ def test_a_caller_who_gives_up_ends_the_request_and_the_endpoint_is_not_blamed(e
 
     asyncio.run(give_up())
     released.set()
-
-
-SCHEMA = {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
-
-
-def held_to_schema() -> AgentTask:
-    question = (Message(role="user", content="How good is it?"),)
-    return AgentTask(
-        id="q", task_type="judging", complexity=Complexity.TRIVIAL, question=question, answer_schema=SCHEMA
-    )
-
-
-def test_the_schema_of_an_answer_is_sent_along(endpoint: Endpoint) -> None:
-    [answer] = agent(endpoint.url).answer([held_to_schema()])
-    assert answer.failure_reason is None
-    wanted = endpoint.bodies[0]["response_format"]
-    assert (wanted["type"], wanted["json_schema"]["schema"]) == ("json_schema", SCHEMA)
-
-
-def test_an_endpoint_that_cannot_hold_to_a_schema_is_asked_without_one_and_only_tried_once(endpoint: Endpoint) -> None:
-    def old(body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-        return (400, {}, b"{}") if "response_format" in body else (200, {}, completion("0.5"))
-
-    endpoint.replies = [old]
-    asked = agent(endpoint.url)
-    assert [asked.answer([held_to_schema()])[0].text for _ in range(2)] == ["0.5", "0.5"]
-    assert ["response_format" in body for body in endpoint.bodies] == [True, False, False]
-
-
-def test_a_bad_request_for_another_reason_does_not_give_up_the_schema(endpoint: Endpoint) -> None:
-    endpoint.replies = [lambda body: (400, {}, b"{}")] * 2 + [lambda body: (200, {}, completion("0.5"))]
-    asked = agent(endpoint.url)
-    assert asked.answer([held_to_schema()])[0].failure_reason == "the endpoint answered 400"
-    assert asked.answer([held_to_schema()])[0].text == "0.5"
-    assert ["response_format" in body for body in endpoint.bodies] == [True, False, True]
-
-
-def test_a_model_that_refuses_says_so(endpoint: Endpoint) -> None:
-    refusal = {"choices": [{"message": {"role": "assistant", "content": None, "refusal": "I will not."}}]}
-    endpoint.replies = [lambda body: (200, {}, json.dumps(refusal).encode())]
-    [answer] = agent(endpoint.url).answer([benchmark_task()])
-    assert (answer.refused, answer.failure_reason) == (True, "the model refuses: I will not.")
