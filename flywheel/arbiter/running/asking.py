@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from flywheel.arbiter.agents.strategy import Agent, Answer, StreamingAgent
+from flywheel.arbiter.agents.strategy import Agent, Answer, StreamingAgent, send_whole
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.running.loads import Slots
 from flywheel.arbiter.running.streaming import Stream
@@ -16,22 +16,21 @@ def ask(
     *,
     make_agent: Callable[[AgentProfile], Agent],
     slots: Slots,
-    stream: Stream | None,
+    stream: Stream,
 ) -> Answer:
-    """The agent's answer, its text handed out on its way where somebody wants that. Holds a slot to its end.
+    """The agent's answer, handed out on its way where somebody wants that. Holds a slot to its end.
 
     Raises:
         AgentError: the agent cannot answer, or answers what cannot be.
     """
     with slots.hold(profile):
         agent = make_agent(profile)
-        if stream is not None and isinstance(agent, StreamingAgent):
-            return _sound(agent.stream(asked, on_text=stream.send))
+        if isinstance(agent, StreamingAgent):
+            return _sound(agent.stream(asked, to=stream))
         answers = agent.answer([asked])
         if len(answers) != 1:
             raise AgentError(f"the agent gave {len(answers)} answers to one task")
-        if stream is not None:
-            stream.send(answers[0].text)
+        send_whole(answers[0], stream)
         return _sound(answers[0])
 
 

@@ -7,6 +7,7 @@ room for.
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
@@ -69,30 +70,59 @@ class CancelToken:
                 self._waiting.discard(event)
 
 
-def call(work: Callable[[], T], *, seconds: float | None, token: CancelToken, name: str) -> T:
+def never() -> float | None:
+    """For work that gives no sign of life before it ends."""
+    return None
+
+
+def call(
+    work: Callable[[], T],
+    *,
+    seconds: float | None,
+    token: CancelToken,
+    name: str,
+    at_most_s: float | None = None,
+    last_sign_s: Callable[[], float | None] = never,
+) -> T:
     """The result of the work, or what it raises, if it ends in time.
 
     Args:
         work: runs in a thread of its own, which does not keep the process alive.
-        seconds: how long to wait; None: as long as it takes.
+        seconds: how long to wait, from the last sign of life on; None: as long as it takes.
         token: may cancel meanwhile.
         name: of the thread.
+        at_most_s: how long to wait in all, whatever signs there are; None: no limit.
+        last_sign_s: when the work last gave one, by ``time.monotonic``; None: it gave none yet.
 
     Raises:
         CallTimeoutError: it did not end in time.
         TaskCancelledError: it was cancelled before or meanwhile.
     """
     token.raise_if_cancelled()
-    if seconds is not None and seconds <= 0:
+    limits = [limit for limit in (seconds, at_most_s) if limit is not None]
+    if min(limits, default=1.0) <= 0:
         raise CallTimeoutError("no time was left")
     future = in_thread(work, name=name)
     ended = threading.Event()
     future.add_done_callback(lambda _: ended.set())
-    token.wait(ended, seconds=seconds)
-    if future.done():
-        return future.result()
-    token.raise_if_cancelled()
-    raise CallTimeoutError(f"no answer within {seconds:.3g} s")
+    began_s = time.monotonic()
+    left_s: float | None = min(limits, default=None)
+    while left_s is None or left_s > 0:
+        token.wait(ended, seconds=left_s)
+        if future.done():
+            return future.result()
+        token.raise_if_cancelled()
+        sign_s = last_sign_s()
+        left_s = _left_s(seconds, since=began_s if sign_s is None else sign_s, at_most_s=at_most_s, began_s=began_s)
+    if sign_s is None:
+        raise CallTimeoutError(f"no answer within {min(limits):.3g} s")
+    raise CallTimeoutError(f"no more of the answer within {time.monotonic() - sign_s:.3g} s, and it was not complete")
+
+
+def _left_s(seconds: float | None, *, since: float, at_most_s: float | None, began_s: float) -> float:
+    ends = [began_s + at_most_s] if at_most_s is not None else []
+    ends += [since + seconds] if seconds is not None else []
+    return min(ends) - time.monotonic()
 
 
 def in_thread(work: Callable[[], T], *, name: str) -> "Future[T]":
