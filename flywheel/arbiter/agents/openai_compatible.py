@@ -180,9 +180,9 @@ class OpenAICompatibleAgent:
     async def _post(self, body: dict[str, Any], headers: dict[str, str], deadline: float) -> httpx.Response | _Failure:
         """The response, or why there is none. Timeouts are not repeated: the time is spent."""
         breaker = self._endpoint.breaker
-        refusal = breaker.why_not()
-        if refusal:
-            return _Failure(refusal)
+        request = breaker.enter()
+        if isinstance(request, str):
+            return _Failure(request)
         left_s = deadline - self._endpoint.clock()
         try:
             async with asyncio.timeout(left_s):
@@ -190,28 +190,26 @@ class OpenAICompatibleAgent:
         except TimeoutError:
             failure = _Failure(f"no answer within {self._timeout_s:g} s")
             # Where waiting for the rate limit left it little time, it says nothing about the endpoint.
-            return self._failed(failure) if left_s >= self._timeout_s / 2 else self._abandoned(failure)
+            if left_s >= self._timeout_s / 2:
+                breaker.failed(request, failure.reason)
+            else:
+                breaker.abandoned(request)
+            return failure
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return self._failed(_Failure(f"the endpoint cannot be reached: {type(error).__name__}", True))
+            failure = _Failure(f"the endpoint cannot be reached: {type(error).__name__}", True)
+            breaker.failed(request, failure.reason)
+            return failure
         except BaseException:
-            breaker.abandoned()
+            breaker.abandoned(request)
             raise
         if response.is_server_error:
-            breaker.failed(f"it answered {response.status_code}")
+            breaker.failed(request, f"it answered {response.status_code}")
         elif response.status_code == TOO_MANY_REQUESTS:
-            breaker.abandoned()
+            breaker.abandoned(request)
             self._endpoint.limits.pause(retry_after_s(response) or 0.0)
         else:
-            breaker.succeeded()
+            breaker.succeeded(request)
         return response
-
-    def _failed(self, failure: _Failure) -> _Failure:
-        self._endpoint.breaker.failed(failure.reason)
-        return failure
-
-    def _abandoned(self, failure: _Failure) -> _Failure:
-        self._endpoint.breaker.abandoned()
-        return failure
 
     def _pause_s(self, attempt: int, result: httpx.Response | _Failure) -> float:
         asked = None if isinstance(result, _Failure) else retry_after_s(result)
