@@ -1,6 +1,7 @@
 """The shape of an agent: it is handed tasks and gives an answer to each."""
 
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -69,6 +70,11 @@ def failed_answer(messages: tuple[Message, ...], reason: str, *, latency_ms: flo
     )
 
 
+def call_id(task_id: str, index: int) -> str:
+    """The id of a tool call that came without one; the same for the same call of the same task."""
+    return f"call_{blake2b(f'{task_id}/{index}'.encode(), digest_size=12).hexdigest()}"
+
+
 class CallPiece(Struct, frozen=True, kw_only=True):
     """A piece of a tool call that is being written. ``index`` counts the answer's calls from 0.
 
@@ -94,7 +100,7 @@ class Pieces(Protocol):
         ...
 
     def send(self, piece: Piece) -> None:
-        """Pass a piece on; what takes it may be slow."""
+        """Pass a piece on; an empty one says that the agent is at work. What takes it may be slow."""
         ...
 
     def when_closed(self, do: Callable[[], object]) -> None:

@@ -57,25 +57,26 @@ class Stream:
         self._lock = threading.Lock()
         self._open = True
         self._at_close: list[Callable[[], object]] = []
+        self.begun = False
+        """Whether a piece was passed on."""
         self.last_s: float | None = None
-        """When the last piece came, by ``time.monotonic``; None before the first one."""
+        """When the last piece or sign of life came, by ``time.monotonic``; None before the first one."""
 
     @property
     def wanted(self) -> bool:
         """Whether anybody takes pieces."""
         return self._on_text is not None
 
-    @property
-    def begun(self) -> bool:
-        """Whether a piece was passed on."""
-        return self.last_s is not None
-
     def send(self, piece: Piece) -> None:
-        """Pass a piece on. Where the caller cannot take it the answer goes on without: it is no fault of the agent."""
+        """Pass a piece on; an empty one is a sign of life.
+
+        Where the caller cannot take it the answer goes on without: it is no fault of the agent.
+        """
         with self._lock:
+            self.last_s = time.monotonic()
             if not self._open or not piece or self._on_text is None:
                 return
-            self.last_s = time.monotonic()
+            self.begun = True
             text, call = (piece, None) if isinstance(piece, str) else ("", piece)
             try:
                 self._on_text(TextDelta(attempt=self._attempt, iteration=self._iteration, text=text, call=call))
