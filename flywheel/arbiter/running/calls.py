@@ -85,7 +85,16 @@ def call(work: Callable[[], T], *, seconds: float | None, token: CancelToken, na
     token.raise_if_cancelled()
     if seconds is not None and seconds <= 0:
         raise CallTimeoutError("no time was left")
-    future = in_thread(work, name=name)
+    return awaited(in_thread(work, name=name), seconds=seconds, token=token)
+
+
+def awaited(future: "Future[T]", *, seconds: float | None, token: CancelToken) -> T:
+    """The result of a future, or what it raises, if it ends in time; it goes on otherwise.
+
+    Raises:
+        CallTimeoutError: it did not end in time.
+        TaskCancelledError: the token was cancelled meanwhile.
+    """
     ended = threading.Event()
     future.add_done_callback(lambda _: ended.set())
     token.wait(ended, seconds=seconds)

@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Struct
 
+from flywheel.arbiter.agents.slots import Place, Slots
 from flywheel.arbiter.agents.strategy import Agent, Answer, failed_answer
 from flywheel.arbiter.budgets import CoolDown, ThinkingBudget, reason_to_escalate
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
@@ -17,9 +18,9 @@ from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.routing.live import LiveRouter
 from flywheel.arbiter.routing.state import days
-from flywheel.arbiter.running.asking import ask
+from flywheel.arbiter.routing.strategy import Choice
+from flywheel.arbiter.running.asking import NoSlotError, ask
 from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, call
-from flywheel.arbiter.running.loads import Slots
 from flywheel.arbiter.running.recording import Attempt, Recorded, cost_of, judged, outcome, record, rejection
 from flywheel.arbiter.running.refinement import halt_score, with_feedback
 from flywheel.arbiter.running.streaming import OnText, Stream
@@ -34,6 +35,8 @@ LOGGER = logging.getLogger(__name__)
 NO_AGENT = "no-agent"
 """Stands for the agent in the logs of a task that nobody was chosen for."""
 CANNOT_ANSWER: tuple[FailureKind, ...] = ("agent-error", "timeout")
+NOBODYS_FAULT: tuple[FailureKind, ...] = ("cancelled", "saturated")
+"""The agent is not judged by them, and nothing is learned."""
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -148,9 +151,7 @@ class TaskRun:
         if self._left_s() == 0.0:
             return Failure(kind="timeout", reason="the task's time was over before an agent was chosen")
         try:
-            choice, profile = parts.router.decide(
-                self._routed, loads=parts.slots.loads(), now=days(parts.clock()), without=tried
-            )
+            choice, profile, place = self._chosen(tried)
         except (NoAgentError, ConfigurationError) as error:
             return Failure(kind="no-agent", reason=str(error))
         except DatabaseError as error:
@@ -165,7 +166,7 @@ class TaskRun:
             timestamp=parts.clock(),
             after=after,
         )
-        steps, failure, exhausted = self._iterate(profile, number=number)
+        steps, failure, exhausted = self._iterate(profile, place, number=number)
         return Attempt(
             decision=decision,
             profile=profile,
@@ -174,6 +175,15 @@ class TaskRun:
             failure=self._verdict_of(steps, failure, exhausted),
             over_budget=self._budget.remaining < 0,
         )
+
+    def _chosen(self, tried: frozenset[str]) -> tuple[Choice, AgentProfile, Place]:
+        """An agent, and a place in its line: the next decision sees it, however soon it comes."""
+        parts = self.parts
+        with parts.slots.deciding:
+            choice, profile = parts.router.decide(
+                self._routed, loads=parts.slots.all_loads(), now=days(parts.clock()), without=tried
+            )
+            return choice, profile, parts.slots.enter(profile.id, limit=profile.max_concurrent)
 
     def _may_fall_back(self, attempt: Attempt, tried: int) -> bool:
         """Whether another agent may try: this one has no answer at all, and there is time and money left."""
@@ -187,14 +197,18 @@ class TaskRun:
             and self._limit_reached() is None
         )
 
-    def _iterate(self, profile: AgentProfile, *, number: int) -> tuple[list[Step], Failure | None, str | None]:
+    def _iterate(
+        self, profile: AgentProfile, place: Place, *, number: int
+    ) -> tuple[list[Step], Failure | None, str | None]:
         """The agent's answers, why the last one did not come, and which budget ended it before it was good enough."""
         steps: list[Step] = []
         asked: AgentTask | None = self.task.asked
         exhausted: str | None = None
         raised = False
         while asked is not None:
-            step, failure = self._step(profile, asked, attempt=number, iteration=len(steps) + 1)
+            if steps:  # it waits like everybody else
+                place = self.parts.slots.enter(profile.id, limit=profile.max_concurrent)
+            step, failure = self._step(profile, asked, place, attempt=number, iteration=len(steps) + 1)
             steps.append(step)
             self._spent += step.spent
             self._budget.spend(step.answer.output_tokens)
@@ -249,11 +263,11 @@ class TaskRun:
     # --- one answer -------------------------------------------------------------------------------------------------
 
     def _step(
-        self, profile: AgentProfile, asked: AgentTask, *, attempt: int, iteration: int
+        self, profile: AgentProfile, asked: AgentTask, place: Place, *, attempt: int, iteration: int
     ) -> tuple[Step, Failure | None]:
-        answer, failure = self._answer(profile, asked, attempt=attempt, iteration=iteration)
+        answer, failure = self._answer(profile, asked, place, attempt=attempt, iteration=iteration)
         usd = cost_of(profile, answer)
-        if failure is not None and failure.kind == "cancelled":
+        if failure is not None and failure.kind in NOBODYS_FAULT:
             return Step(answer=answer, unjudged=failure.reason, usd=usd), failure
         try:
             verdict, unjudged = self.judge(answer, agent_id=profile.id, cost_usd=usd)
@@ -275,22 +289,28 @@ class TaskRun:
         )
 
     def _answer(
-        self, profile: AgentProfile, asked: AgentTask, *, attempt: int, iteration: int
+        self, profile: AgentProfile, asked: AgentTask, place: Place, *, attempt: int, iteration: int
     ) -> tuple[Answer, Failure | None]:
         """The agent's answer; a failed one, and why, where there is none."""
         stream = Stream(self._on_text, attempt=attempt, iteration=iteration) if self._on_text else None
-        left_s, started_s = self._left_s(), time.monotonic()
+        started_s = time.monotonic()
         try:
-            answer = call(
-                partial(ask, profile, asked, make_agent=self.parts.make_agent, slots=self.parts.slots, stream=stream),
-                seconds=profile.timeout_s if left_s is None else min(left_s, profile.timeout_s),
+            answer = ask(
+                profile,
+                asked,
+                place=place,
+                make_agent=self.parts.make_agent,
+                slots=self.parts.slots,
+                stream=stream,
+                left_s=self._left_s,
                 token=self._token,
-                name=f"flywheel-agent-{profile.id}",
             )
         except TaskCancelledError as error:
             failure = Failure(kind="cancelled", reason=str(error))
         except CallTimeoutError as error:
             failure = Failure(kind="timeout", reason=str(error))
+        except NoSlotError as error:
+            failure = Failure(kind="saturated", reason=str(error))
         except AgentError as error:
             failure = Failure(kind="agent-error", reason=str(error))
         except Exception as error:
