@@ -191,6 +191,15 @@ class Arbiter:
             clock=parts.clock,
         )
 
+    def check_agents(self) -> None:
+        """See that there is an agent, for callers who had rather not run a task than have it fail for that.
+
+        Raises:
+            ConfigurationError: no agent is active.
+            DatabaseError: PostgreSQL cannot be used.
+        """
+        self._parts.router.check()
+
     def route(self, task: Task) -> RoutingDecision:
         """Whom the task would be given at this moment. Nothing is run or logged.
 

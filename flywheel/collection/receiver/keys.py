@@ -27,6 +27,10 @@ class UnknownKeyError(FlywheelError):
     """Raised for a request without a key that is good. Send ``Authorization: Bearer KEY``."""
 
 
+class MayNotRunError(FlywheelError):
+    """Raised where tasks are to be run with a key that was made for sending records. Make one with --may-run-tasks."""
+
+
 class ApiKey(Struct, frozen=True, kw_only=True):
     """What is known of a key, without its secret."""
 
