@@ -16,7 +16,7 @@ from flywheel.api.callers import UnauthorizedError
 from flywheel.collection.receiver.bodies import BodyError, BodyTooLargeError, SlowBodyError, UnknownEncodingError
 from flywheel.collection.receiver.committing import BacklogError
 from flywheel.collection.receiver.idempotency import ReusedNameError, UnderWayError
-from flywheel.collection.receiver.keys import UnknownKeyError
+from flywheel.collection.receiver.keys import MayNotRunError, UnknownKeyError
 from flywheel.collection.receiver.receiver import RateError
 from flywheel.errors import (
     AccessError,
@@ -37,6 +37,7 @@ MEDIA_TYPE = "application/problem+json"
 STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (UnauthorizedError, HTTPStatus.UNAUTHORIZED),
     (UnknownKeyError, HTTPStatus.UNAUTHORIZED),
+    (MayNotRunError, HTTPStatus.FORBIDDEN),
     (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (UnknownEncodingError, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     (SlowBodyError, HTTPStatus.REQUEST_TIMEOUT),

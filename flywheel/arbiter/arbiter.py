@@ -16,6 +16,9 @@ import numpy as np
 from msgspec import Struct
 from sqlalchemy import Engine
 
+from flywheel.arbiter.agents.build import AgentFactory
+from flywheel.arbiter.agents.running import RunningAgent, limited
+from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, failed_answer, ignore_progress, part_of
 from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS, CoolDown
 from flywheel.arbiter.cache.semantic_cache import SemanticCache
@@ -33,7 +36,6 @@ from flywheel.arbiter.running.claims import Claims
 from flywheel.arbiter.running.deciding import decide
 from flywheel.arbiter.running.executor import Executor
 from flywheel.arbiter.running.late import record_evaluation
-from flywheel.arbiter.running.loads import LocalSlots, Slots
 from flywheel.arbiter.running.parts import Parts
 from flywheel.arbiter.running.recording import Attempt, cost_of, judged, outcome, record, record_episode, rejection
 from flywheel.arbiter.running.streaming import OnDecision, OnText, Watch
@@ -100,7 +102,8 @@ class Arbiter:
             start_run: begins a run of an environment's task.
             execution: how single tasks are run.
             evaluator: judges answers; None: nobody does, and logs say so. Function calls of benchmarks by default.
-            slots: counts or limits the agents' calls; calls of this process are counted where None.
+            slots: count and limit the agents' calls, and say what other processes do where they share that; those of
+                ``make_agent`` where it is an ``AgentFactory``, else the arbiter's own where None.
             cache: of answers to single tasks; one that ``execution.cache`` describes where None.
         """
         self._engine = engine
@@ -112,7 +115,7 @@ class Arbiter:
             collector=collector,
             evaluator=evaluator,
             make_agent=make_agent,
-            slots=slots or LocalSlots(),
+            slots=slots or (make_agent.slots if isinstance(make_agent, AgentFactory) else Slots()),
             settings=settings,
             cool_down=CoolDown(settings.cool_down_s, monotonic=time.monotonic),
             clock=clock,
@@ -206,6 +209,15 @@ class Arbiter:
             clock=parts.clock,
         )
 
+    def check_agents(self) -> None:
+        """See that there is an agent, for callers who had rather not run a task than have it fail for that.
+
+        Raises:
+            ConfigurationError: no agent is active.
+            DatabaseError: PostgreSQL cannot be used.
+        """
+        self._parts.router.check()
+
     def route(self, task: Task) -> RoutingDecision:
         """Whom the task would be given at this moment. Nothing is run or logged.
 
@@ -266,12 +278,13 @@ class Arbiter:
     def _decide(self, tasks: Sequence[SourceTask], snapshot: Snapshot) -> list[_Decided]:
         parts = self._parts
         # A round's tasks are all decided before the first one is begun: they wait.
-        loads: dict[str, Load] = {}
+        loads = dict(parts.slots.all_loads())
         decided = []
         for source in tasks:
             task = Task.of_source(source, id=task_id_of(parts.label, source))
             choice = parts.router.draw(snapshot, task.routed(), loads=loads, now=days(parts.clock()))
-            loads[choice.selected] = Load(queued=loads.get(choice.selected, IDLE).queued + 1)
+            before = loads.get(choice.selected, IDLE)
+            loads[choice.selected] = Load(active=before.active, queued=before.queued + 1)
             decision = routing_decision(
                 task, choice, task_id=task.id, tenant_id=parts.tenant_id, timestamp=parts.clock()
             )
@@ -290,15 +303,16 @@ class Arbiter:
         return [next(answers) if isinstance(one.source, BenchmarkTask) else next(episodes) for one in group]
 
     def _episodes(self, profile: AgentProfile, tasks: Sequence[SourceTask], on_progress: Progress) -> list[Episode]:
-        with self._parts.slots.hold(profile):
-            return play(self._parts.make_agent(profile), tasks, self._start_run, on_progress=on_progress)
+        return play(self._limited(profile), tasks, self._start_run, on_progress=on_progress)
+
+    def _limited(self, profile: AgentProfile) -> RunningAgent:
+        return limited(self._parts.make_agent(profile), profile, self._parts.slots)
 
     def _answers(self, profile: AgentProfile, tasks: Sequence[BenchmarkTask], on_progress: Progress) -> list[Answer]:
         """The agent's answers; where it cannot answer at all, a failure for each task with the reason."""
         started = self._parts.clock()
         try:
-            with self._parts.slots.hold(profile):
-                return self._parts.make_agent(profile).answer(tasks, on_progress=on_progress)
+            return self._limited(profile).answer(tasks, on_progress=on_progress)
         except AgentError as error:
             latency_ms = (self._parts.clock() - started).total_seconds() * 1000
             return [

@@ -174,7 +174,7 @@ class Task(Struct, frozen=True, kw_only=True):
         )
 
 
-FailureKind = Literal["agent-error", "timeout", "cancelled", "budget-exhausted", "no-agent", "rejected"]
+FailureKind = Literal["agent-error", "timeout", "cancelled", "budget-exhausted", "no-agent", "rejected", "saturated"]
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -182,6 +182,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
     ``agent-error``: the agent could not answer. ``timeout``: it, or the task, took too long. ``budget-exhausted``:
     what the task may take was spent before an answer was accepted. ``rejected``: the evaluation accepts none.
+    ``saturated``: all slots of the agent were taken until the task's time was over.
     ``refused``: whether it is the request that cannot be done as it is, and not the agent that cannot do it.
     """
 

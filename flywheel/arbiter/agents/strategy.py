@@ -103,10 +103,6 @@ class Pieces(Protocol):
         """Pass a piece on; an empty one says that the agent is at work. What takes it may be slow."""
         ...
 
-    def when_closed(self, do: Callable[[], object]) -> None:
-        """Have this done when nobody waits for the answer any more, however it ended: at once if that is so already."""
-        ...
-
 
 def send_whole(answer: Answer, to: Pieces) -> None:
     """Pass an answer on that is there at once: its text in one piece, each of its calls in another."""
@@ -142,7 +138,7 @@ class SingleTaskAgent(Protocol):
 
 @runtime_checkable
 class StreamingAgent(Protocol):
-    """An agent that can hand out its answer while it is being written, and stop when nobody waits for it."""
+    """An agent that can hand out its answer while it is being written."""
 
     def stream(self, task: AgentTask, *, to: Pieces) -> Answer:
         """The answer to one task, which is the pieces that were sent, in their order, where any are wanted.

@@ -101,6 +101,16 @@ class LiveRouter:
         with self._lock:
             return snapshot.router.decide(task, self._rng, loads=loads, now=now)
 
+    def check(self) -> None:
+        """See that there is anybody to choose.
+
+        Raises:
+            ConfigurationError: no agent is active.
+            DatabaseError: PostgreSQL cannot be used.
+        """
+        with self._lock:
+            self._fresh()
+
     def _fresh(self) -> Snapshot:
         now = self._monotonic()
         if self._snapshot is None or now - self._snapshot[0] >= self._refresh_s:

@@ -70,59 +70,74 @@ class CancelToken:
                 self._waiting.discard(event)
 
 
-def never() -> float | None:
-    """For work that gives no sign of life before it ends."""
-    return None
-
-
-def call(
-    work: Callable[[], T],
-    *,
-    seconds: float | None,
-    token: CancelToken,
-    name: str,
-    at_most_s: float | None = None,
-    last_sign_s: Callable[[], float | None] = never,
-) -> T:
+def call(work: Callable[[], T], *, seconds: float | None, token: CancelToken, name: str) -> T:
     """The result of the work, or what it raises, if it ends in time.
 
     Args:
         work: runs in a thread of its own, which does not keep the process alive.
-        seconds: how long to wait, from the last sign of life on; None: as long as it takes.
+        seconds: how long to wait; None: as long as it takes.
         token: may cancel meanwhile.
         name: of the thread.
-        at_most_s: how long to wait in all, whatever signs there are; None: no limit.
-        last_sign_s: when the work last gave one, by ``time.monotonic``; None: it gave none yet.
 
     Raises:
         CallTimeoutError: it did not end in time.
         TaskCancelledError: it was cancelled before or meanwhile.
     """
     token.raise_if_cancelled()
-    limits = [limit for limit in (seconds, at_most_s) if limit is not None]
-    if min(limits, default=1.0) <= 0:
+    if seconds is not None and seconds <= 0:
         raise CallTimeoutError("no time was left")
-    future = in_thread(work, name=name)
+    return awaited(in_thread(work, name=name), seconds=seconds, token=token)
+
+
+def never() -> float | None:
+    """For work that gives no sign of life before it ends."""
+    return None
+
+
+def awaited(
+    future: "Future[T]",
+    *,
+    seconds: float | None,
+    token: CancelToken,
+    at_most_s: float | None = None,
+    last_sign_s: Callable[[], float | None] = never,
+) -> T:
+    """The result of a future, or what it raises, if it ends in time; it goes on otherwise.
+
+    Args:
+        future: what is waited for.
+        seconds: how long, from the last sign of life on; None: as long as it takes.
+        token: may cancel meanwhile.
+        at_most_s: how long in all, whatever signs there are; None: no limit.
+        last_sign_s: when the work last gave one, by ``time.monotonic``; None: none yet.
+
+    Raises:
+        CallTimeoutError: it did not end in time.
+        TaskCancelledError: the token was cancelled meanwhile.
+    """
     ended = threading.Event()
     future.add_done_callback(lambda _: ended.set())
-    began_s = time.monotonic()
-    left_s: float | None = min(limits, default=None)
-    while left_s is None or left_s > 0:
+    began_s, sign_s = time.monotonic(), None
+    while True:
+        left_s = _left_s(began_s, sign_s, seconds=seconds, at_most_s=at_most_s)
+        if left_s is not None and left_s <= 0:
+            break
         token.wait(ended, seconds=left_s)
         if future.done():
             return future.result()
         token.raise_if_cancelled()
         sign_s = last_sign_s()
-        left_s = _left_s(seconds, since=began_s if sign_s is None else sign_s, at_most_s=at_most_s, began_s=began_s)
+    waited_s = time.monotonic() - (began_s if sign_s is None else sign_s)
     if sign_s is None:
-        raise CallTimeoutError(f"no answer within {min(limits):.3g} s")
-    raise CallTimeoutError(f"no more of the answer within {time.monotonic() - sign_s:.3g} s, and it was not complete")
+        raise CallTimeoutError(f"no answer within {waited_s:.3g} s")
+    raise CallTimeoutError(f"no more of the answer within {waited_s:.3g} s, and it was not complete")
 
 
-def _left_s(seconds: float | None, *, since: float, at_most_s: float | None, began_s: float) -> float:
-    ends = [began_s + at_most_s] if at_most_s is not None else []
-    ends += [since + seconds] if seconds is not None else []
-    return min(ends) - time.monotonic()
+def _left_s(began_s: float, sign_s: float | None, *, seconds: float | None, at_most_s: float | None) -> float | None:
+    """Seconds until a wait is over; None: it never is."""
+    ends = [] if at_most_s is None else [began_s + at_most_s]
+    ends += [] if seconds is None else [(began_s if sign_s is None else sign_s) + seconds]
+    return min(ends) - time.monotonic() if ends else None
 
 
 def in_thread(work: Callable[[], T], *, name: str) -> "Future[T]":

@@ -5,12 +5,12 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Agent
 from flywheel.arbiter.budgets import CoolDown
 from flywheel.arbiter.evaluation.evaluator import Evaluator
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.routing.live import LiveRouter
-from flywheel.arbiter.running.loads import Slots
 from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.collection.collector import Collector
 

@@ -44,8 +44,14 @@ class Watch(Struct, frozen=True, kw_only=True):
     on_decision: OnDecision | None = None
     irrevocable: bool = False
 
-
-UNWATCHED = Watch()
+    def decided(self, decision: RoutingDecision) -> None:
+        """Tell of a decision; where the caller cannot take it the task goes on without."""
+        if self.on_decision is None:
+            return
+        try:
+            self.on_decision(decision)
+        except Exception:
+            LOGGER.warning("what takes decisions failed", exc_info=True)
 
 
 class Stream:
@@ -56,7 +62,6 @@ class Stream:
         self._attempt, self._iteration = attempt, iteration
         self._lock = threading.Lock()
         self._open = True
-        self._at_close: list[Callable[[], object]] = []
         self.begun = False
         """Whether a piece was passed on."""
         self.last_s: float | None = None
@@ -84,18 +89,7 @@ class Stream:
                 LOGGER.warning("what takes the text of answers failed; it gets no more of this one", exc_info=True)
                 self._on_text = None
 
-    def when_closed(self, do: Callable[[], object]) -> None:
-        """Have this done when the call ends or is given up; at once where that was before."""
-        with self._lock:
-            if self._open:
-                self._at_close.append(do)
-                return
-        do()
-
     def close(self) -> None:
-        """Let nothing through any more, and stop what still works on it."""
+        """Let nothing through any more."""
         with self._lock:
             self._open = False
-            at_close, self._at_close = self._at_close, []
-        for do in at_close:
-            do()

@@ -7,15 +7,16 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Struct
 
+from flywheel.arbiter.agents.slots import Place
 from flywheel.arbiter.agents.strategy import Answer, failed_answer
 from flywheel.arbiter.budgets import ThinkingBudget, reason_to_escalate
 from flywheel.arbiter.evaluation.evaluator import Subject, Verdict, failed_verdict
 from flywheel.arbiter.logs import Step, best_of, no_choice
 from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.profiles import AgentProfile
-from flywheel.arbiter.running.asking import ask
+from flywheel.arbiter.running.asking import NoSlotError, ask
 from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, call
-from flywheel.arbiter.running.deciding import decide
+from flywheel.arbiter.running.deciding import give
 from flywheel.arbiter.running.parts import Parts
 from flywheel.arbiter.running.recording import Attempt, Recorded, cost_of, judged, outcome, record, rejection
 from flywheel.arbiter.running.refinement import halt_score, with_feedback
@@ -29,6 +30,8 @@ LOGGER = logging.getLogger(__name__)
 NO_AGENT = "no-agent"
 """Stands for the agent in the logs of a task that nobody was chosen for."""
 CANNOT_ANSWER: tuple[FailureKind, ...] = ("agent-error", "timeout")
+NOBODYS_FAULT: tuple[FailureKind, ...] = ("cancelled", "saturated")
+"""The agent is not judged by them, and nothing is learned."""
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -129,7 +132,7 @@ class TaskRun:
         if self._left_s() == 0.0:
             return Failure(kind="timeout", reason="the task's time was over before an agent was chosen")
         try:
-            decision, profile = decide(self.task, self._routed, parts, without=tried, after=after)
+            decision, profile, place = give(self.task, self._routed, parts, without=tried, after=after)
         except (NoAgentError, ConfigurationError) as error:
             refused = isinstance(error, UnsupportedOptionError)
             return Failure(kind="no-agent", reason=str(error), refused=refused)
@@ -137,9 +140,8 @@ class TaskRun:
             if not tried:
                 raise
             return Failure(kind="no-agent", reason=str(error))  # the attempt before is logged and is the result
-        if self._watch.on_decision is not None:
-            self._watch.on_decision(decision)
-        steps, failure, exhausted = self._iterate(profile, number=number)
+        self._watch.decided(decision)
+        steps, failure, exhausted = self._iterate(profile, place, number=number)
         return Attempt(
             decision=decision,
             profile=profile,
@@ -163,14 +165,18 @@ class TaskRun:
             and self._limit_reached() is None
         )
 
-    def _iterate(self, profile: AgentProfile, *, number: int) -> tuple[list[Step], Failure | None, str | None]:
+    def _iterate(
+        self, profile: AgentProfile, place: Place, *, number: int
+    ) -> tuple[list[Step], Failure | None, str | None]:
         """The agent's answers, why the last one did not come, and which budget ended it before it was good enough."""
         steps: list[Step] = []
         asked: AgentTask | None = self.task.asked
         exhausted: str | None = None
         raised = False
         while asked is not None:
-            step, failure = self._step(profile, asked, attempt=number, iteration=len(steps) + 1)
+            if steps:  # it waits like everybody else
+                place = self.parts.slots.enter(profile.id, limit=profile.max_concurrent)
+            step, failure = self._step(profile, asked, place, attempt=number, iteration=len(steps) + 1)
             steps.append(step)
             self._spent += step.spent
             self._budget.spend(step.answer.output_tokens)
@@ -232,11 +238,11 @@ class TaskRun:
     # --- one answer -------------------------------------------------------------------------------------------------
 
     def _step(
-        self, profile: AgentProfile, asked: AgentTask, *, attempt: int, iteration: int
+        self, profile: AgentProfile, asked: AgentTask, place: Place, *, attempt: int, iteration: int
     ) -> tuple[Step, Failure | None]:
-        answer, failure = self._answer(profile, asked, attempt=attempt, iteration=iteration)
+        answer, failure = self._answer(profile, asked, place, attempt=attempt, iteration=iteration)
         usd = cost_of(profile, answer)
-        if failure is not None and failure.kind == "cancelled":
+        if failure is not None and failure.kind in NOBODYS_FAULT:
             return Step(answer=answer, unjudged=failure.reason, usd=usd), failure
         try:
             verdict, unjudged = self.judge(answer, agent_id=profile.id, cost_usd=usd)
@@ -258,24 +264,28 @@ class TaskRun:
         )
 
     def _answer(
-        self, profile: AgentProfile, asked: AgentTask, *, attempt: int, iteration: int
+        self, profile: AgentProfile, asked: AgentTask, place: Place, *, attempt: int, iteration: int
     ) -> tuple[Answer, Failure | None]:
         """The agent's answer; a failed one, and why, where there is none."""
         stream = Stream(self._watch.on_text, attempt=attempt, iteration=iteration)
         started_s = time.monotonic()
         try:
-            answer = call(
-                partial(ask, profile, asked, make_agent=self.parts.make_agent, slots=self.parts.slots, stream=stream),
-                seconds=profile.timeout_s,
-                at_most_s=self._left_s(),
-                last_sign_s=lambda: stream.last_s,
+            answer = ask(
+                profile,
+                asked,
+                place=place,
+                make_agent=self.parts.make_agent,
+                slots=self.parts.slots,
+                stream=stream,
+                left_s=self._left_s,
                 token=self._token,
-                name=f"flywheel-agent-{profile.id}",
             )
         except TaskCancelledError as error:
             failure = Failure(kind="cancelled", reason=str(error))
         except CallTimeoutError as error:
             failure = Failure(kind="timeout", reason=str(error))
+        except NoSlotError as error:
+            failure = Failure(kind="saturated", reason=str(error))
         except AgentError as error:
             failure = Failure(kind="agent-error", reason=str(error))
         except Exception as error:
