@@ -9,12 +9,14 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.concurrency import run_in_threadpool
 
-from flywheel.api import agents, logs, metrics, otlp, points, pool, probes
+from flywheel.api import agents, chat, logs, metrics, otlp, points, pool, probes
 from flywheel.api.arbiters import Arbiters
 from flywheel.api.callers import api_token
+from flywheel.api.chat import add_chat
 from flywheel.api.logs import add_records
 from flywheel.api.otlp_grpc import serving
 from flywheel.api.problems import add_handlers
+from flywheel.api.under_way import UnderWay
 from flywheel.arbiter.agents.build import ResolveModel, refuse_registry_models
 from flywheel.collection.receiver.receiver import Receiver
 from flywheel.pool.pool import BenchmarkPool
@@ -49,9 +51,13 @@ def create_app(
             app.state.receiver = Receiver(opened)
             app.state.arbiters = Arbiters(opened, resolve_model=resolve_model)
             await run_in_threadpool(cache.start)
+            app.state.under_way = UnderWay()
             try:
                 with app.state.receiver, serving(app.state.receiver, otlp_grpc_address), app.state.arbiters:
-                    yield
+                    try:
+                        yield
+                    finally:
+                        await app.state.under_way.close()
             finally:
                 await run_in_threadpool(cache.stop)
 
@@ -82,11 +88,12 @@ def create_app(
         pool.router,
         points.router,
         agents.router,
+        chat.router,
         metrics.router,
         logs.router,
         otlp.router,
     ):
         app.include_router(router)
     describe = app.openapi
-    app.openapi = lambda: app.openapi_schema or add_records(describe())  # type: ignore[method-assign]
+    app.openapi = lambda: app.openapi_schema or add_chat(add_records(describe()))  # type: ignore[method-assign]
     return app
