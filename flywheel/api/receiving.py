@@ -22,7 +22,7 @@ from flywheel.collection.receiver.bodies import (
     decoded,
 )
 from flywheel.collection.receiver.committing import DiskError
-from flywheel.collection.receiver.keys import Holder, UnknownKeyError
+from flywheel.collection.receiver.keys import Holder, MayNotRunError, UnknownKeyError
 from flywheel.collection.receiver.receiver import Receiver, Signal
 
 T = TypeVar("T")
@@ -169,3 +169,24 @@ def media_type(request: Request, *known: str) -> str:
     if found not in known:
         raise UnknownEncodingError(f"content type {found[:80]!r} is not known here; send {' or '.join(known)}")
     return found
+
+
+async def runner_of(request: Request) -> Holder:
+    """Whose key a request carries, if tasks may be run with it and it may send now.
+
+    Raises:
+        UnknownKeyError: it carries none that is good.
+        MayNotRunError: the key is for records alone.
+        RateError: its key sends too much.
+        DatabaseError: the key is not in memory and PostgreSQL cannot be used.
+    """
+    receiver = receiver_of(request)
+    holder = await holder_of(request, receiver)
+    if not holder.may_run_tasks:
+        raise MayNotRunError(
+            f"key {holder.key_id} sends records and runs no tasks; `flywheel keys create --tenant TENANT "
+            f"--may-run-tasks` makes one that does"
+        )
+    receiver.check_rate(holder)
+    receiver.rates.take(holder.key_id, 1)
+    return holder
