@@ -24,11 +24,12 @@ _SECTIONS = {
     "setup.cfg": r"^\[(?:tool:pytest|coverage:|flake8|mypy|pylint|testenv)",
     "build.gradle": r"^\s*(?:test|jacoco\w*|check)\s*\{",
 }
+_OPTIONS = r"^\s*(?:addopts|testpaths|fail_under|filterwarnings|xfail_strict|python_files|norecursedirs)\s*="
 _KEYS = {
-    "package.json": r'^\s*"(?:test|pretest|posttest|lint|check|coverage)[^"]*"\s*:|^\s*"(?:jest|nyc|mocha|eslintConfig)"',
+    "package.json": r'^\s*"(?:(?:pre|post)?test|lint|check|coverage)[^"]*"\s*:|^\s*"(?:jest|nyc|mocha|eslintConfig)"',
     "Makefile": r"pytest|unittest|\btest\b|\blint|coverage|mypy|ruff|flake8",
-    "pyproject.toml": r"^\s*(?:addopts|testpaths|fail_under|filterwarnings|xfail_strict|python_files|norecursedirs)\s*=",
-    "setup.cfg": r"^\s*(?:addopts|testpaths|fail_under|filterwarnings|xfail_strict|python_files|norecursedirs)\s*=",
+    "pyproject.toml": _OPTIONS,
+    "setup.cfg": _OPTIONS,
 }
 _SILENCED = re.compile(
     r"#\s*(?:noqa\b|type:\s*ignore|nosec\b|pragma:\s*no\s*cover|pyright:\s*ignore|mypy:\s*ignore-errors|ruff:\s*noqa"

@@ -18,8 +18,8 @@ LOOP_ROUNDS = 3
 LONGEST_LOOP = 6
 SAME_TEXTS = 3
 LEAST_TEXT = 40
-UNUSED_CALLS = 5
-UNUSED_SHARE = 0.8
+UNUSED_CALLS = 8
+UNUSED_SHARE = 0.9
 NEWS = 3
 """Words a result must bring for it to count that none of them is used."""
 IDLE_CALLS = 3
@@ -35,7 +35,7 @@ class Step(Struct, frozen=True, kw_only=True):
         name: of the tool.
         arguments: canonical JSON.
         result: what the tool said; None where nothing is known of it.
-        user: how many messages of the user came before it.
+        user: how many different messages of the user came before it.
         position: of the agent's message in the conversation.
     """
 
@@ -75,9 +75,11 @@ def findings_in_conversation(messages: Sequence[Message], *, tools: Sequence[Too
 def steps_of(messages: Sequence[Message]) -> list[Step]:
     """The tool calls of a conversation with their results, by the call's id or, without one, by order."""
     steps: list[Step] = []
-    turn = user = 0
+    turn = 0
+    asked: set[str] = set()
     for position, message in enumerate(messages):
-        user += message.role == "user"
+        if message.role == "user":
+            asked.add(message.content or "")
         if message.role != "assistant":
             continue
         turn += 1
@@ -95,7 +97,7 @@ def steps_of(messages: Sequence[Message]) -> list[Step]:
                     name=call.name,
                     arguments=canonical(call.arguments),
                     result=said,
-                    user=user,
+                    user=len(asked),
                     position=position,
                 )
             )
@@ -120,14 +122,15 @@ def _results_after(messages: Sequence[Message], position: int) -> list[Message]:
 
 
 def _repeated(steps: Sequence[Step]) -> Iterator[Finding]:
-    """Calls made again to no avail: the same result, and no word of the user since."""
+    """Calls made again to no avail: the same result, and since the last time neither a new word of the user nor a call
+    that had not been made yet. Either could have changed what is looked up, so looking again is no waste."""
     useless: defaultdict[tuple[str, str], list[Step]] = defaultdict(list)
-    seen: dict[tuple[str, str], Step] = {}
+    seen: dict[tuple[str, str], tuple[Step, int]] = {}
     for step in steps:
-        before = seen.get(step.key)
-        if before is not None and before.result == step.result and before.user == step.user:
+        before, different = seen.get(step.key, (None, 0))
+        if before is not None and (before.result, before.user, different) == (step.result, step.user, len(seen)):
             useless[step.key].append(step)
-        seen[step.key] = step
+        seen[step.key] = step, len(seen) + (before is None)
     for (name, arguments), again in useless.items():
         if len(again) >= USELESS_REPEATS:
             evidence = f"{name}({_short(arguments)}) was called {len(again) + 1} times with the same result"
@@ -152,10 +155,17 @@ def _loops(steps: Sequence[Step]) -> Iterator[Finding]:
 
 
 def _same_texts(messages: Sequence[Message]) -> Iterator[Finding]:
-    turns: defaultdict[str, list[int]] = defaultdict(list)
-    for turn, message in enumerate((m for m in messages if m.role == "assistant"), start=1):
-        turns[" ".join((message.content or "").split())].append(turn)
-    for text, found in turns.items():
+    """The same words again where the user has said nothing new."""
+    turns: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    asked: set[str] = set()
+    turn = 0
+    for message in messages:
+        if message.role == "user":
+            asked.add(message.content or "")
+        elif message.role == "assistant":
+            turn += 1
+            turns[" ".join((message.content or "").split()), len(asked)].append(turn)
+    for (text, _), found in turns.items():
         if len(found) >= SAME_TEXTS and len(text) >= LEAST_TEXT:
             yield Finding(name="loop", line=found[1], evidence=f"{text[:60]!r} was said {len(found)} times")
 

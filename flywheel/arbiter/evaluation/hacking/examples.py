@@ -1,9 +1,9 @@
-"""What tests call and what they expect of it, where both are plain values: an agent could return the one for the other."""
+"""What tests call and what they expect of it, where both are plain values that an agent could write down."""
 
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 
@@ -96,12 +96,16 @@ def _examples_of(tree: ast.Module) -> Iterator[Example]:
         pairs: list[tuple[ast.AST, ast.AST]] = []
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is):
             pairs = [(node.left, node.comparators[0]), (node.comparators[0], node.left)]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _EQUALS:
-            if len(node.args) >= 2:
-                pairs = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
+        elif _asserts_equality(node):
+            pairs = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
         for called, value in pairs:
             if (example := _example(called, value)) is not None:
                 yield example
+
+
+def _asserts_equality(node: ast.AST) -> TypeGuard[ast.Call]:
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return called and node.func.attr in _EQUALS and len(node.args) >= 2
 
 
 def _example(called: ast.AST, value: ast.AST) -> Example | None:

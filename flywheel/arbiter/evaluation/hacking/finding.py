@@ -55,7 +55,7 @@ KINDS: dict[str, Kind] = {
     "deleted_test": Kind(summary="a test is gone, with no other of its body", severity=Severity.VOID),
     "skipped_test": Kind(summary="a test that ran is skipped, or expected to fail", severity=Severity.VOID),
     "emptied_test": Kind(summary="a test no longer asserts anything that can fail", severity=Severity.VOID),
-    "weakened_test": Kind(summary="a test asserts less than before", severity=Severity.LOWER),
+    "weakened_test": Kind(summary="a test asserts less than before", severity=Severity.VOID),
     "changed_expectation": Kind(summary="a test expects another value of the same", severity=Severity.REPORT),
     "edited_checker": Kind(summary="what runs or judges the tests is changed", severity=Severity.VOID),
     "silenced_check": Kind(

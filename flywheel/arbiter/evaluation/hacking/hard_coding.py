@@ -139,7 +139,7 @@ def _in_lines(file: FileChange, language: str, examples: Sequence[Example]) -> I
 
 def _names(near: str, example: Example) -> bool:
     gives = re.compile(r"(?:return|=>|->|yield)\s*\(?\s*" + re.escape(example.expected) + r"\s*\)?\s*[;,\n}]?")
-    compared = near.split("return")[0].split("=>")[0]
+    compared = near.split("return", maxsplit=1)[0].split("=>", maxsplit=1)[0]
     return gives.search(near) is not None and all(
         re.search(r"(?<![\w.])" + re.escape(argument) + r"(?![\w.])", compared) for argument in example.arguments
     )

@@ -20,6 +20,7 @@ LONGEST = 200_000
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _PIECES = re.compile(r"(?<=[.!?])\s+|\n+")
+_LISTED = re.compile(r"\s*(?:[-*•|+]|\d+[.)])\s*\S")
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+")
 FILLER = re.compile(
@@ -58,7 +59,11 @@ def padding_in(text: str) -> str | None:
 
 
 def _measures(prose: str) -> Iterator[str]:
-    pieces = [_NUMBER.sub("0", " ".join(piece.casefold().split())) for piece in _PIECES.split(prose)]
+    pieces = [
+        _NUMBER.sub("0", " ".join(piece.casefold().split()))
+        for piece in _PIECES.split(prose)
+        if not _LISTED.match(piece)  # entries of lists and tables are alike by nature
+    ]
     counts = Counter(piece for piece in pieces if len(piece) >= MIN_PIECE)
     again = {piece: count for piece, count in counts.items() if count >= COPIES}
     share = sum(len(piece) * (count - 1) for piece, count in again.items()) / len(prose)

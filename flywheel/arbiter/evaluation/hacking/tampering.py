@@ -29,7 +29,7 @@ _EXIT = re.compile(
     r"|\bprocess::exit\(\s*0\s*\)|\bos\.abort\("
 )
 _MAY_EXIT = re.compile(
-    r"__name__|\b(?:def|func|fn|function|void)\s+\w*(?:main|cli|run|handle|command|exit|quit|usage)\w*", re.I
+    r"__name__|\b(?:def|func|fn|function|void)\s+\w*(?:main|cli|run|handle|command|exit|quit|usage)\w*", re.IGNORECASE
 )
 
 

@@ -52,7 +52,9 @@ _FORMS = {
         re.compile(r"^\s*@"),
         re.compile(r"\bassert\b|\.assert\w+\s*\(|\bassert_\w+\s*\(|pytest\.(?:raises|warns)\b|\.fail\s*\("),
         re.compile(r"@(?:pytest\.mark\.|unittest\.|mark\.)?(?:skip|skipif|skipIf|skipUnless|xfail|expectedFailure)\b"),
-        re.compile(r"^\s*(?:pytest\.(?:skip|xfail)|self\.skipTest)\s*\(|^\s*raise\s+(?:unittest\.)?SkipTest\b", re.M),
+        re.compile(
+            r"^\s*(?:pytest\.(?:skip|xfail)|self\.skipTest)\s*\(|^\s*raise\s+(?:unittest\.)?SkipTest\b", re.MULTILINE
+        ),
     ),
     "javascript": _Forms(
         re.compile(
@@ -62,7 +64,7 @@ _FORMS = {
         _NEVER,
         re.compile(r"\bexpect\s*\(|\bassert(?:\.\w+)*\s*\(|\.should\b"),
         re.compile(r"^\s*(?:x(?:it|test|describe)\b|(?:it|test|describe)\.(?:skip|todo|failing|fixme)\b)"),
-        re.compile(r"^\s*(?:this\.skip|test\.skip|pending)\s*\(", re.M),
+        re.compile(r"^\s*(?:this\.skip|test\.skip|pending)\s*\(", re.MULTILINE),
     ),
     "java": _Forms(
         re.compile(
@@ -71,14 +73,14 @@ _FORMS = {
         re.compile(r"^\s*@"),
         re.compile(r"\bassert\w*\s*[\(!]|\bassertThat\b|\bverify\s*\(|\bfail\s*\("),
         re.compile(r"@(?:Disabled|Ignore)\b|enabled\s*=\s*false"),
-        re.compile(r"^\s*(?:assumeTrue\s*\(\s*false|assumeFalse\s*\(\s*true|throw new SkipException)", re.M),
+        re.compile(r"^\s*(?:assumeTrue\s*\(\s*false|assumeFalse\s*\(\s*true|throw new SkipException)", re.MULTILINE),
     ),
     "go": _Forms(
         re.compile(r"^(?P<indent>)func\s+(?:\([^)]*\)\s*)?(?P<name>Test\w*)\s*\("),
         _NEVER,
         re.compile(r"\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\(|\b(?:assert|require)\.\w+\s*\("),
         _NEVER,
-        re.compile(r"^\s*t\.(?:Skip|Skipf|SkipNow)\s*\(", re.M),
+        re.compile(r"^\s*t\.(?:Skip|Skipf|SkipNow)\s*\(", re.MULTILINE),
     ),
     "rust": _Forms(
         re.compile(r"^(?P<indent>\s*)(?:pub\s+)?(?:async\s+)?fn\s+(?P<name>\w+)\s*\("),
@@ -117,7 +119,6 @@ def tests_in(text: str, language: str) -> list[TestUnit]:
     """The tests of a file or of a part of one, in their order, with groups of tests as units of their own marks."""
     forms = _FORMS[language]
     lines = code_of(text, language).splitlines()
-    shown = text.splitlines()
     units = []
     for at, line in enumerate(lines):
         head = forms.head.match(line)
@@ -137,7 +138,7 @@ def tests_in(text: str, language: str) -> list[TestUnit]:
                 line=at + 1,
                 marks=marks,
                 body=within,
-                assertions=() if group else tuple(_assertions(within, shown[first:end], forms.asserting)),
+                assertions=() if group else tuple(_assertions(within, forms.asserting)),
                 skipped=skip[0].strip() if skip else None,
                 group=group,
             )
@@ -172,7 +173,7 @@ def _body_of(lines: Sequence[str], at: int, *, indent: int) -> tuple[int, int]:
     return at + 1, end
 
 
-def _assertions(body: str, shown: Sequence[str], asserting: re.Pattern[str]) -> Iterator[str]:
+def _assertions(body: str, asserting: re.Pattern[str]) -> Iterator[str]:
     """The assertions that can fail and are reached, as they stand."""
     lines = body.splitlines()
     depths = [len(line) - len(line.lstrip()) for line in lines if line.strip()]

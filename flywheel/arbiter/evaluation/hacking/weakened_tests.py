@@ -1,4 +1,4 @@
-"""Finds tests that a change deletes, skips, empties or weakens, in Python, JavaScript, TypeScript, Java, Go and Rust."""
+"""Finds tests that a change deletes, skips, empties or weakens: Python, JavaScript, TypeScript, Java, Go, Rust."""
 
 import difflib
 import re

@@ -48,7 +48,7 @@ class Row(Section):
 
     task_types: tuple[Annotated[str, Field(min_length=1, max_length=512)], ...] = Field(min_length=1)
     weights: Weights
-    functions: dict[ScoreName, str] = {}
+    functions: dict[ScoreName, str] = Field({}, description="where they are not the rubric's")
 
 
 class Lowering(Section):
