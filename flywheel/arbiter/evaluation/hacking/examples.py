@@ -16,7 +16,7 @@ _EQUALS = frozenset(
 _OTHER = (
     re.compile(r"expect\(\s*[\w.]+\((?P<given>[^()]*)\)\s*\)\.(?:toBe|toEqual|toStrictEqual)\((?P<expected>[^()]*)\)"),
     re.compile(
-        r"assert\w*\s*[!(]+\s*(?P<expected>\"[^\"]*\"|[\w.\-]+)\s*,\s*(?:new\s+)?[\w.]+\((?P<given>[^()]*)\)\s*[,)]"
+        r"assert\w*(?:\.\w+)?\s*[!(]+\s*(?:t\s*,\s*)?(?P<expected>\"[^\"]*\"|[\w.\-]+)\s*,\s*(?:new\s+)?[\w.]+\((?P<given>[^()]*)\)\s*[,)]"
     ),
     re.compile(r"assert_eq!\(\s*[\w:]+\((?P<given>[^()]*)\)\s*,\s*(?P<expected>[^,()]+)\s*[,)]"),
 )
