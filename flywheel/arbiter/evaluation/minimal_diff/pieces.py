@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from flywheel.arbiter.evaluation.change import FileChange
-from flywheel.arbiter.evaluation.changed_lines import LineChanges, lines_of
+from flywheel.arbiter.evaluation.changed_lines import Line, LineChanges, lines_of
 from flywheel.arbiter.evaluation.minimal_diff.scaffolding import Facts, facts_of
 from flywheel.arbiter.evaluation.minimal_diff.trees import Node, errors_in, parsed, tree_of_code, tree_of_lines
 from flywheel.languages import Language, language_of_path
@@ -21,7 +21,7 @@ PREPROCESSED = frozenset({"c", "cpp"})
 
 
 class Piece(Struct):
-    """A part of a file. ``language``: None where it is compared by lines. ``added``: its added lines, by row from 0.
+    """A part of a file. ``language``: None where it is compared by lines.
 
     ``broken``: it could be read before and cannot be read now, so nothing of it is matched.
     """
@@ -29,7 +29,6 @@ class Piece(Struct):
     language: Language | None
     before: Node | None
     after: Node | None
-    added: list[tuple[int, str]]
     old_facts: Facts = msgspec.field(default_factory=Facts)
     new_facts: Facts = msgspec.field(default_factory=Facts)
     new_errors: int = 0
@@ -43,38 +42,50 @@ def pieces_of(file: FileChange, changes: LineChanges) -> list[Piece]:
     language = language_of_path(file.path)
     if max(len(file.before or ""), len(file.after or "")) > LARGEST:
         language = None
-    if not file.hunks:
-        added = [(line.number - 1, line.text) for line in changes.added]
-        return [_piece(file.before, file.after, language, added, path=file.path)]
-    found = []
-    for hunk in file.hunks:
-        rows = range(hunk.after_start, hunk.after_start + len(lines_of(hunk.after)))
-        added = [(line.number - hunk.after_start, line.text) for line in changes.added if line.number in rows]
-        found.append(_piece(hunk.before, hunk.after, language, added, path=file.path, fragment=True))
-    return found
-
-
-def _piece(
-    before: str | None,
-    after: str | None,
-    language: Language | None,
-    added: list[tuple[int, str]],
-    *,
-    path: str,
-    fragment: bool = False,
-) -> Piece:
     if language is None:
-        trees = [None if text is None else tree_of_lines(text) for text in (before, after)]
-        return Piece(None, *trees, added)
-    old, new = (None if text is None else parsed(text, language, fragment=fragment) for text in (before, after))
+        sides = [(hunk.before, hunk.after) for hunk in file.hunks] or [(file.before, file.after)]
+        return [Piece(None, *(None if text is None else tree_of_lines(text) for text in side)) for side in sides]
+    if not file.hunks:
+        return [_code(Side(file.before, changes.removed), Side(file.after, changes.added), language, path=file.path)]
+    return [
+        _code(
+            Side(hunk.before, changes.removed, hunk.before_start),
+            Side(hunk.after, changes.added, hunk.after_start),
+            language,
+            path=file.path,
+            fragment=True,
+        )
+        for hunk in file.hunks
+    ]
+
+
+class Side(Struct, frozen=True):
+    """One side of a part, the lines of its file that only this side has, and the number of its first line."""
+
+    text: str | None
+    changed: tuple[Line, ...]
+    first: int = 1
+
+    def parsed(self, language: Language, *, path: str, fragment: bool) -> "tuple[tree_sitter.Tree | None, Facts]":
+        """Its tree, and its facts."""
+        if self.text is None:
+            return None, Facts()
+        rows = range(self.first, self.first + len(lines_of(self.text)))
+        changed = {line.number - self.first: line.text for line in self.changed if line.number in rows}
+        tree = parsed(self.text, language, fragment=fragment)
+        return tree, facts_of(tree, changed, path=path)
+
+
+def _code(before: Side, after: Side, language: Language, *, path: str, fragment: bool = False) -> Piece:
+    old, old_facts = before.parsed(language, path=path, fragment=fragment)
+    new, new_facts = after.parsed(language, path=path, fragment=fragment)
     new_errors = max(0, _errors(new) - _errors(old))
     return Piece(
         language,
         tree_of_code(old) if old else None,
         tree_of_code(new) if new else None,
-        added,
-        old_facts=facts_of(old, path=path) if old else Facts(),
-        new_facts=facts_of(new, path=path) if new else Facts(),
+        old_facts=old_facts,
+        new_facts=new_facts,
         new_errors=new_errors,
         broken=new_errors > 0 and not fragment and language.name not in PREPROCESSED,
     )

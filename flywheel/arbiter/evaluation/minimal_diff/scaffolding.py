@@ -4,7 +4,7 @@ It is looked for in code alone: in prose, blank lines and remarks are the text i
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,16 +31,19 @@ INTERFACES = ("Protocol", "ABC", "Interface")
 
 
 class Facts(Struct):
-    """What one piece of code has: rows of comments alone, imports and empty functions by what they are called."""
+    """What one side of a piece of code has: of the lines that only it has how many there are, how many are comments
+    alone and how many blank; its imports, and its empty functions by name.
+    """
 
-    rows: int = 0
-    comment_rows: set[int] = msgspec.field(default_factory=set)
+    lines: int = 0
+    comments: int = 0
+    blanks: int = 0
     imports: Counter[str] = msgspec.field(default_factory=Counter)
     empty_functions: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 class Added(Struct, frozen=True, kw_only=True):
-    """The added lines of all code that a change touches, and what came with them."""
+    """What a change adds to its code: lines, and of these comments and blank ones that replace no others."""
 
     lines: int
     comments: int
@@ -57,15 +60,16 @@ class Scaffold(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def facts_of(tree: "tree_sitter.Tree", *, path: str) -> Facts:
-    """The facts of parsed code."""
-    facts = Facts()
+def facts_of(tree: "tree_sitter.Tree", changed: Mapping[int, str], *, path: str) -> Facts:
+    """The facts of parsed code, of which these rows are only on its side."""
+    facts = Facts(lines=len(changed), blanks=sum(not text.strip() for text in changed.values()))
+    comments: set[int] = set()
     stack = [tree.root_node]
     while stack:
         node = stack.pop()
         kind = node.type
         if kind in COMMENTS or _is_docstring(node):
-            _take_rows(facts, node)
+            comments.update(_rows_alone(node))
             continue
         if kind in IMPORTS:
             facts.imports.update(_imported(node))
@@ -73,29 +77,24 @@ def facts_of(tree: "tree_sitter.Tree", *, path: str) -> Facts:
             name = node.child_by_field_name("name") or node.child_by_field_name("declarator")
             facts.empty_functions[_text(name) if name else "?"] += 1
         stack += node.children
+    facts.comments = sum(row in comments and bool(text.strip()) for row, text in changed.items())
     return facts
 
 
-def added_of(pieces: Iterable[tuple[Facts, Facts, Sequence[tuple[int, str]]]]) -> Added:
-    """What the pieces' added lines come to: each with its facts before and after, and its added lines with their rows.
-
-    What was only moved from one piece to another is not new.
-    """
-    lines = comments = blanks = 0
+def added_of(pieces: Iterable[tuple[Facts, Facts]]) -> Added:
+    """What pieces of code come to, each given before and after. What only moved from one to another is not new."""
+    facts = list(pieces)
     imports: Counter[str] = Counter()
-    empty: Counter[str] = Counter()
     old_imports: Counter[str] = Counter()
-    for before, after, added in pieces:
-        lines += len(added)
-        blanks += sum(not text.strip() for _, text in added)
-        comments += sum(row in after.comment_rows and bool(text.strip()) for row, text in added)
+    empty: Counter[str] = Counter()
+    for before, after in facts:
         imports += after.imports
         old_imports += before.imports
         empty += after.empty_functions - before.empty_functions
     return Added(
-        lines=lines,
-        comments=comments,
-        blanks=blanks,
+        lines=sum(after.lines for _, after in facts),
+        comments=max(0, sum(after.comments - before.comments for before, after in facts)),
+        blanks=max(0, sum(after.blanks - before.blanks for before, after in facts)),
         imports=(imports - old_imports).total(),
         empty_functions=tuple(sorted(empty.elements())),
     )
@@ -105,13 +104,13 @@ def scaffolds(added: Added) -> tuple[Scaffold, ...]:
     """The kinds of scaffolding that there is too much of."""
     found = []
     if added.comments > COMMENT_SHARE * added.lines:
-        reason = f"{added.comments:,} of {added.lines:,} added lines of code are comments"
+        reason = f"{added.comments:,} of {added.lines:,} added lines of code are new comments"
         found.append(Scaffold(name="comments", penalty=COMMENTS_COST, reason=reason))
     if added.imports > NEW_IMPORTS:
         reason = f"{added.imports:,} new imports, more than {NEW_IMPORTS}"
         found.append(Scaffold(name="imports", penalty=IMPORTS_COST, reason=reason))
     if added.blanks > BLANK_SHARE * added.lines:
-        reason = f"{added.blanks:,} of {added.lines:,} added lines of code are blank"
+        reason = f"{added.blanks:,} of {added.lines:,} added lines of code are new blank ones"
         found.append(Scaffold(name="blank_lines", penalty=BLANK_COST, reason=reason))
     if added.empty_functions:
         reason = f"new functions that do nothing: {', '.join(added.empty_functions[:5])}"
@@ -119,14 +118,14 @@ def scaffolds(added: Added) -> tuple[Scaffold, ...]:
     return tuple(found)
 
 
-def _take_rows(facts: Facts, node: "tree_sitter.Node") -> None:
+def _rows_alone(node: "tree_sitter.Node") -> range:
     """The rows that a comment has for itself: not the first one where code stands before it."""
-    (first, _), (last, column) = node.start_point, node.end_point
-    previous = node.prev_sibling
-    shared = previous is not None and previous.end_point.row == first and previous.type not in COMMENTS
+    first, last = node.start_point.row, node.end_point.row
+    before = node.prev_sibling
+    shared = before is not None and before.end_point.row == first and before.type not in COMMENTS
     parent = node.parent
-    shared = shared or (previous is None and parent is not None and parent.start_point.row == first and first > 0)
-    facts.comment_rows.update(range(first + shared, last + (column > 0)))
+    opens = before is None and parent is not None and parent.parent is not None and parent.start_point.row == first
+    return range(first + (shared or opens), last + (node.end_point.column > 0))
 
 
 def _is_docstring(node: "tree_sitter.Node") -> bool:

@@ -83,7 +83,7 @@ def score(change: Change) -> MinimalDiff:
     kept = sum(file.kept + MOVED_PART * file.moved for file in files) - 2 * len(renames)
     similarity = min(1.0, max(0.0, kept / leaves)) if leaves else 1.0
     code = [piece for of_file in pieces for piece in of_file if piece.language is not None]
-    found = scaffolds(added_of((piece.old_facts, piece.new_facts, piece.added) for piece in code))
+    found = scaffolds(added_of((piece.old_facts, piece.new_facts) for piece in code))
     return _report(change, similarity=similarity, files=files, renames=renames, found=found)
 
 

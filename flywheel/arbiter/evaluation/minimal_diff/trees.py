@@ -1,8 +1,8 @@
 """Syntax trees to be compared: what a person would call the code, without its layout.
 
-A leaf is a name, a literal, an operator, a keyword, a comment, or a line of a longer string or comment. Brackets, commas,
-quotes and line ends are no part of a tree: they follow from its shape, so code that was only laid out anew is the same
-tree. What no grammar reads is a tree of lines.
+A leaf is a name, a literal, an operator, a keyword, a comment, or a line of a longer string or comment. Brackets,
+commas, quotes and line ends are no part of a tree: they follow from its shape, so code that was only laid out anew is
+the same tree. What no grammar reads is a tree of lines.
 """
 
 import re
@@ -15,32 +15,8 @@ from flywheel.languages import LANGUAGES, Language, parser
 if TYPE_CHECKING:
     import tree_sitter
 
-PUNCTUATION = frozenset(
-    {
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        ",",
-        ";",
-        ":",
-        ".",
-        "'",
-        '"',
-        "`",
-        '"""',
-        "'''",
-        "\\",
-        "#",
-        "${",
-        "{{",
-        "}}",
-        "",
-        "\n",
-    }
-)
+BRACKETS = frozenset({"(", ")", "[", "]", "{", "}", "${", "{{", "}}"})
+PUNCTUATION = BRACKETS | {",", ";", ":", ".", "'", '"', "`", '"""', "'''", "\\", "#", "", "\n"}
 IDENTIFIERS = frozenset(leaf for language in LANGUAGES for leaf in language.leaves)
 COMMENTS = frozenset({"comment", "line_comment", "block_comment", "html_comment"})
 NAMED_FUNCTIONS = frozenset({
