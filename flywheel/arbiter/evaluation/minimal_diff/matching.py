@@ -31,6 +31,7 @@ class Matching:
         self._before = before
         self._after = after
         self._open: list[Pair] = []
+        self._matched_below = False  # whether nodes may be matched below such as are not
         self._steps = STEPS_PER_NODE * sum(1 for tree in (*before, *after) for _ in tree.walk())
         self.updates: list[Pair] = []
         """Leaves of one kind that took each other's place."""
@@ -40,15 +41,19 @@ class Matching:
         for one, other in roots:
             self._pair(one, other)
         self._align_open()
+        self._matched_below = True
         moved = self._equal_elsewhere()
         self._named_elsewhere()
         self._holders(moved)
         self._neighbours(moved)
 
     def _pair(self, one: Node, other: Node, *, moved: bool = False) -> None:
+        equal = one.identity == other.identity
+        if equal and self._matched_below:
+            equal = all(node.partner is None for side in (one, other) for node in side.walk())
         one.partner, other.partner = other, one
         one.moved = other.moved = moved
-        if one.identity == other.identity:
+        if equal:
             one.whole = other.whole = True
         elif one.children or other.children:
             self._open.append((one, other))
@@ -102,6 +107,7 @@ class Matching:
         for _, node in inner:
             twin = next((one for one in found[node.identity] if _is_untouched(one)), None)
             if twin is not None and node.weight and _is_untouched(node):
+                self._matched_below = True
                 self._pair(*((twin, node) if swapped else (node, twin)), moved=True)
 
     def _replaced_leaves(self, old: "list[Left]", new: "list[Left]") -> None:

@@ -1,18 +1,22 @@
 """The parts of files that are compared with one another: whole files, or the hunks that a diff shows of them."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
-from flywheel.arbiter.evaluation.change import FileChange
+from flywheel.arbiter.evaluation.change import FileChange, Hunk
 from flywheel.arbiter.evaluation.changed_lines import Line, LineChanges, lines_of
 from flywheel.arbiter.evaluation.minimal_diff.scaffolding import Facts, facts_of
-from flywheel.arbiter.evaluation.minimal_diff.trees import Node, errors_in, parsed, tree_of_code, tree_of_lines
+from flywheel.arbiter.evaluation.minimal_diff.trees import (
+    Node,
+    Parsed,
+    parsed,
+    parsed_part,
+    tree_of_code,
+    tree_of_lines,
+)
 from flywheel.languages import Language, language_of_path
-
-if TYPE_CHECKING:
-    import tree_sitter
 
 LARGEST = 1_000_000
 """Characters of the longer side from which a file is compared by lines: no person writes such code."""
@@ -46,50 +50,41 @@ def pieces_of(file: FileChange, changes: LineChanges) -> list[Piece]:
         sides = [(hunk.before, hunk.after) for hunk in file.hunks] or [(file.before, file.after)]
         return [Piece(None, *(None if text is None else tree_of_lines(text) for text in side)) for side in sides]
     if not file.hunks:
-        return [_code(Side(file.before, changes.removed), Side(file.after, changes.added), language, path=file.path)]
-    return [
-        _code(
-            Side(hunk.before, changes.removed, hunk.before_start),
-            Side(hunk.after, changes.added, hunk.after_start),
-            language,
-            path=file.path,
-            fragment=True,
-        )
-        for hunk in file.hunks
-    ]
+        old, new = (None if text is None else parsed(text, language) for text in (file.before, file.after))
+        return [_code(old, new, (_rows(changes.removed), _rows(changes.added)), language, path=file.path)]
+    return [_part(hunk, changes, language, path=file.path) for hunk in file.hunks]
 
 
-class Side(Struct, frozen=True):
-    """One side of a part, the lines of its file that only this side has, and the number of its first line."""
-
-    text: str | None
-    changed: tuple[Line, ...]
-    first: int = 1
-
-    def parsed(self, language: Language, *, path: str, fragment: bool) -> "tuple[tree_sitter.Tree | None, Facts]":
-        """Its tree, and its facts."""
-        if self.text is None:
-            return None, Facts()
-        rows = range(self.first, self.first + len(lines_of(self.text)))
-        changed = {line.number - self.first: line.text for line in self.changed if line.number in rows}
-        tree = parsed(self.text, language, fragment=fragment)
-        return tree, facts_of(tree, changed, path=path)
+def _part(hunk: Hunk, changes: LineChanges, language: Language, *, path: str) -> Piece:
+    old, new = parsed_part(hunk.before, hunk.after, language)
+    removed = _rows(changes.removed, first=hunk.before_start, count=len(lines_of(hunk.before)))
+    added = _rows(changes.added, first=hunk.after_start, count=len(lines_of(hunk.after)))
+    piece = _code(old, new, (removed, added), language, path=path)
+    piece.broken = False  # where a diff cuts code off, no grammar can read it
+    return piece
 
 
-def _code(before: Side, after: Side, language: Language, *, path: str, fragment: bool = False) -> Piece:
-    old, old_facts = before.parsed(language, path=path, fragment=fragment)
-    new, new_facts = after.parsed(language, path=path, fragment=fragment)
-    new_errors = max(0, _errors(new) - _errors(old))
+def _code(
+    old: Parsed | None,
+    new: Parsed | None,
+    changed: tuple[dict[int, str], dict[int, str]],
+    language: Language,
+    *,
+    path: str,
+) -> Piece:
+    new_errors = max(0, (new.errors if new else 0) - (old.errors if old else 0))
     return Piece(
         language,
         tree_of_code(old) if old else None,
         tree_of_code(new) if new else None,
-        old_facts=old_facts,
-        new_facts=new_facts,
+        old_facts=facts_of(old.tree, changed[0], path=path) if old else Facts(),
+        new_facts=facts_of(new.tree, changed[1], path=path) if new else Facts(),
         new_errors=new_errors,
-        broken=new_errors > 0 and not fragment and language.name not in PREPROCESSED,
+        broken=new_errors > 0 and language.name not in PREPROCESSED,
     )
 
 
-def _errors(tree: "tree_sitter.Tree | None") -> int:
-    return 0 if tree is None else errors_in(tree)
+def _rows(changed: Sequence[Line], *, first: int = 1, count: int | None = None) -> dict[int, str]:
+    """The changed lines by row from 0, counted from a part's first line."""
+    rows = {line.number - first: line.text for line in changed}
+    return rows if count is None else {row: text for row, text in rows.items() if 0 <= row < count}

@@ -19,6 +19,10 @@ COMMENT_SHARE, COMMENTS_COST = 0.5, 0.3
 NEW_IMPORTS, IMPORTS_COST = 20, 0.2
 BLANK_SHARE, BLANK_COST = 0.3, 0.1
 EMPTY_COST = 0.4
+FEWEST = 3
+"""Comments or blank lines below which their share is not looked at. One blank line among three is no scaffolding, and
+if it cost anything, more code around it would raise the reward.
+"""
 
 IMPORTS = frozenset({
     "import_statement", "import_from_statement", "future_import_statement", "import_declaration", "import_spec",
@@ -103,13 +107,13 @@ def added_of(pieces: Iterable[tuple[Facts, Facts]]) -> Added:
 def scaffolds(added: Added) -> tuple[Scaffold, ...]:
     """The kinds of scaffolding that there is too much of."""
     found = []
-    if added.comments > COMMENT_SHARE * added.lines:
+    if added.comments >= FEWEST and added.comments > COMMENT_SHARE * added.lines:
         reason = f"{added.comments:,} of {added.lines:,} added lines of code are new comments"
         found.append(Scaffold(name="comments", penalty=COMMENTS_COST, reason=reason))
     if added.imports > NEW_IMPORTS:
         reason = f"{added.imports:,} new imports, more than {NEW_IMPORTS}"
         found.append(Scaffold(name="imports", penalty=IMPORTS_COST, reason=reason))
-    if added.blanks > BLANK_SHARE * added.lines:
+    if added.blanks >= FEWEST and added.blanks > BLANK_SHARE * added.lines:
         reason = f"{added.blanks:,} of {added.lines:,} added lines of code are new blank ones"
         found.append(Scaffold(name="blank_lines", penalty=BLANK_COST, reason=reason))
     if added.empty_functions:
@@ -145,9 +149,11 @@ def _imported(node: "tree_sitter.Node") -> list[str]:
 
 
 def _is_empty(node: "tree_sitter.Node") -> bool:
-    """Whether a function has a body, and nothing happens in it."""
+    """Whether a function has a body, and nothing happens in it. One that a diff cuts off has none."""
     body = node.child_by_field_name("body")
-    if body is None or body.type not in STATEMENTS or any(c.type == "field_initializer_list" for c in node.children):
+    if body is None or body.type not in STATEMENTS or body.start_byte == body.end_byte or body.has_error:
+        return False
+    if any(child.type == "field_initializer_list" for child in node.children):
         return False
     parameters = node.child_by_field_name("parameters")
     if parameters and any(child.type == "accessibility_modifier" for p in parameters.children for child in p.children):
