@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from flywheel.api.settings import ChatSettings
 from flywheel.arbiter.evaluation.judges.settings import JudgesSettings
+from flywheel.arbiter.evaluation.rubrics.settings import RubricSettings
 from flywheel.arbiter.settings import AgentSettings, CapabilitySettings, ExecutionSettings
 from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
@@ -233,6 +234,7 @@ class Settings(BaseSettings):
     grpo: GrpoSettings = GrpoSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     trainer: TrainerSettings = TrainerSettings()
+    rubrics: RubricSettings = RubricSettings()
     access: AccessSettings = AccessSettings()
     privacy: PrivacySettings = PrivacySettings()
     anonymization: AnonymizationSettings = AnonymizationSettings()

@@ -17,6 +17,7 @@ from flywheel.arbiter.evaluation.judges.judge import Judge
 from flywheel.arbiter.evaluation.judges.kept import Kept, KeptInDatabase, NothingKept
 from flywheel.arbiter.evaluation.judges.panel import Panel, uncalibrated
 from flywheel.arbiter.evaluation.judges.settings import JudgeModelSettings
+from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.errors import ConfigurationError
 
@@ -34,11 +35,12 @@ def evaluator_of(
     Raises:
         ConfigurationError: the judges cannot be as configured.
     """
+    rubric = rubric_of(settings.rubrics)
     if not settings.judges.models:
-        return FirstThatCan(FunctionCallEvaluator(), NoJudge())
+        return FirstThatCan(FunctionCallEvaluator(rubric), NoJudge())
     kept = KeptInDatabase(engine, days=settings.judges.cache_days)
     panel = panel_of(settings, kept=kept, resolve_model=resolve_model)
-    return FirstThatCan(FunctionCallEvaluator(), JudgeEvaluator(panel, criteria_of(settings.judges)))
+    return FirstThatCan(FunctionCallEvaluator(rubric), JudgeEvaluator(panel, criteria_of(settings.judges), rubric))
 
 
 def panel_of(
@@ -78,7 +80,7 @@ def judge_of(
         )
     )
     shown = f"base ({settings.model.base})" if name == "base" else name
-    return Judge(agent, id=model.id, model=shown, samples=model.samples, identity=_identity(model))
+    return Judge(agent, id=model.id, model=shown, samples=model.samples, identity=_identity(model), holds_schemas=False)
 
 
 def endpoint_judge(model: JudgeModelSettings) -> Judge:

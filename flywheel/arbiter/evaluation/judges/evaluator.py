@@ -4,16 +4,23 @@ from collections.abc import Sequence
 
 from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS
 from flywheel.arbiter.evaluation.evaluator import NotJudged, Subject, Verdict
+from flywheel.arbiter.evaluation.hacking.padding import find_padding
 from flywheel.arbiter.evaluation.judges import prompts
 from flywheel.arbiter.evaluation.judges.criteria import Criterion
 from flywheel.arbiter.evaluation.judges.material import Material, conversation
 from flywheel.arbiter.evaluation.judges.opinions import Abstention, Judgement, Score
 from flywheel.arbiter.evaluation.judges.panel import Case, Panel
 from flywheel.arbiter.evaluation.judges.settings import JudgedTerm
-from flywheel.arbiter.evaluation.rubric import cost_score, overall_score, turn_reward, unsafe_in
+from flywheel.arbiter.evaluation.rewards import turn_reward
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.evidence import Evidence
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
+from flywheel.arbiter.evaluation.safety import unsafe_in
 from flywheel.records import Evaluation, QualityGate, RubricScores, Turn
+from flywheel.tasks.environment import mandatory_check
 
 NO_JUDGE = "there is no published answer to judge by, and no judge is configured ([[judges.models]] in flywheel.toml)"
+SAFE = "safe"
 NO_TOOL_CRITERION = "the task has tools, and none of the judges' criteria has term = 'tool' to say how they were used"
 
 
@@ -29,15 +36,16 @@ class NoJudge:
 class JudgeEvaluator:
     """A panel that judges answers by criteria.
 
-    Its scores become the rubric's terms: a term is the lowest score of its criteria. ``minimal`` and ``tool`` without a
-    criterion follow ``task``; ``format`` without one is 1 for an answer in words, as nothing else was asked for. The
-    cost is counted as everywhere, and what no answer may contain makes it unsafe whatever judges say.
+    Its scores are the evidence that the rubric goes by: for each term the lowest score of its criteria. ``minimal`` and
+    ``tool`` without a criterion follow ``task``; ``format`` without one is 1 for an answer in words, as nothing else
+    was asked for. What no answer may contain makes it unsafe whatever judges say.
     """
 
-    def __init__(self, panel: Panel, criteria: Sequence[Criterion]) -> None:
+    def __init__(self, panel: Panel, criteria: Sequence[Criterion], rubric: Rubric = BUILTIN) -> None:
         """Judges by these criteria, of which one at least goes into the term ``task``."""
         self._panel = panel
         self._criteria = tuple(criteria)
+        self._rubric = rubric
 
     def evaluate(self, subject: Subject) -> Verdict | NotJudged:
         """The verdict; not judged where judges abstain from a mandatory criterion, or from all that make the task."""
@@ -51,7 +59,7 @@ class JudgeEvaluator:
         scored = [one for one in judgements if isinstance(one.finding, Score)]
         if any(one.criterion.mandatory for one in missing) or not any(one.criterion.term == "task" for one in scored):
             return NotJudged(reason=f"the judges abstain: {'; '.join(map(_abstained, missing))}")
-        return _verdict(subject, scored)
+        return _verdict(subject, scored, self._rubric)
 
 
 def gate_name(judgement: Judgement) -> str:
@@ -59,12 +67,12 @@ def gate_name(judgement: Judgement) -> str:
     return f"judge:{judgement.criterion.label}/p{prompts.VERSION}/{judgement.judges}"
 
 
-def _verdict(subject: Subject, scored: Sequence[Judgement]) -> Verdict:
-    scores = _rubric_scores(subject, scored)
+def _verdict(subject: Subject, scored: Sequence[Judgement], rubric: Rubric) -> Verdict:
     unsafe = _unsafe(subject)
-    safe = QualityGate(name="safe", passed=not unsafe, score=float(not unsafe), threshold=1.0, mandatory=True)
-    gates = (*map(_gate, scored), safe)
+    gates = (*map(_gate, scored), mandatory_check(SAFE, float(not unsafe)))
     passed = all(gate.passed for gate in gates if gate.mandatory)
+    task_type = subject.task.task_type
+    scores = rubric.scores(task_type, _evidence(subject, scored, passed=passed))
     within_budget = subject.answer.output_tokens <= THINKING_BUDGET_TOKENS[subject.task.complexity]
     evaluation = Evaluation(
         task_id=subject.task_id,
@@ -73,11 +81,12 @@ def _verdict(subject: Subject, scored: Sequence[Judgement]) -> Verdict:
         timestamp=subject.at,
         quality_gates=gates,
         rubric_scores=scores,
-        overall_score=overall_score(subject.task.task_type, scores),
+        overall_score=rubric.overall(task_type, scores),
         caws_compliant=passed and within_budget,
         budget_compliant=within_budget,
         passed_all_mandatory=passed,
         turn_data=(_turn(scores),),
+        rubric=rubric.name,
     )
     failed = [one for one in scored if one.criterion.mandatory and not one.passed]
     told = "; ".join([*map(_failed, failed), *(f"it contains {part}" for part in unsafe)])
@@ -90,18 +99,22 @@ def _verdict(subject: Subject, scored: Sequence[Judgement]) -> Verdict:
     )
 
 
-def _rubric_scores(subject: Subject, scored: Sequence[Judgement]) -> RubricScores:
+def _evidence(subject: Subject, scored: Sequence[Judgement], *, passed: bool) -> Evidence:
     task = _term("task", scored)
     assert task is not None, "checked by the caller"
     minimal, tool, form, safety = (_term(name, scored) for name in ("minimal", "tool", "format", "safety"))
-    tokens_used = subject.answer.prompt_tokens + subject.answer.output_tokens
-    return RubricScores(
+    answer = subject.answer
+    return Evidence(
+        complexity=subject.task.complexity,
         format=1.0 if form is None else form,
         tool=task if tool is None else tool,
-        task=task,
-        minimal=task if minimal is None else minimal,
-        cost=cost_score(subject.task.complexity, tokens_used=tokens_used, cost_usd=subject.cost_usd),
+        done=task,
+        passed=passed,
+        needed=task if minimal is None else minimal,
         safety=0.0 if _unsafe(subject) else 1.0 if safety is None else safety,
+        tokens_used=answer.prompt_tokens + answer.output_tokens,
+        cost_usd=subject.cost_usd,
+        findings=find_padding([answer.text]),
     )
 
 

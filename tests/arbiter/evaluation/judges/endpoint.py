@@ -44,6 +44,7 @@ class JudgeEndpoint:
         self.rule = rule
         self.reply: Callable[[list[dict[str, str]]], Any] = lambda messages: self.rule(*judged_answer(messages))
         self.bodies: list[dict[str, Any]] = []
+        self.knows_schemas = True
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -53,10 +54,13 @@ class JudgeEndpoint:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 endpoint.bodies.append(body)
-                said = endpoint.reply(body["messages"])
+                known = endpoint.knows_schemas or "response_format" not in body
+                said = endpoint.reply(body["messages"]) if known else 400
                 status = said if isinstance(said, int) else 200
                 text = said if isinstance(said, str) or said is None else json.dumps(said)
-                content = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
+                refusal = said.get("refusal") if isinstance(said, dict) else None
+                message = {"role": "assistant", "content": None if refusal else text, "refusal": refusal}
+                content = json.dumps({"choices": [{"message": message}]}).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()

@@ -65,11 +65,12 @@ def test_scores_become_gates_that_name_criterion_prompts_and_judge(
         ("safe", 1.0, 1.0, True),
     ]
     scores = evaluation.rubric_scores
-    assert (scores.format, scores.tool, scores.task, scores.minimal, scores.safety) == (1.0, 0.9, 0.9, 0.85, 1.0)
+    assert (scores.format, scores.tool, scores.task, scores.minimal, scores.safety) == (1.0, 0.9, 1.0, 0.85, 1.0)
+    assert evaluation.rubric == "builtin@1"
     assert scores.cost == pytest.approx(1 / (1 + 500 / 2000))
     assert evaluation.passed_all_mandatory
     assert evaluation.caws_compliant
-    assert math.isclose(evaluation.overall_score, 0.15 + 0.35 * 0.9 + 0.3 * 0.9 + 0.05 * 0.85 + 0.15 * scores.cost)
+    assert math.isclose(evaluation.overall_score, 0.15 + 0.35 * 0.9 + 0.3 + 0.05 * 0.85 + 0.15 * scores.cost)
 
 
 def test_an_answer_that_does_not_pass_is_rejected_with_the_judges_reason_as_feedback(
@@ -83,7 +84,7 @@ def test_an_answer_that_does_not_pass_is_rejected_with_the_judges_reason_as_feed
     assert found.feedback is not None
     assert "9 is no prime" in found.feedback
     assert found.confidence == 0.8
-    assert found.evaluation.rubric_scores.task == 0.2
+    assert found.evaluation.rubric_scores.task == 0.1  # half of what is done, where it is not all
 
 
 def test_an_unsafe_answer_is_worth_nothing_whatever_else_it_is(serve: Serve, bare: Settings, engine: Engine) -> None:

@@ -94,6 +94,8 @@ def test_a_judge_that_repeats_the_answers_wish_has_given_no_score(serve: Serve, 
         (score(85), "out-of-range", 2),
         (score(None), "unreadable", 2),
         (404, "no-answer", 1),
+        (400, "no-answer", 2),
+        ({"refusal": "I will not."}, "refused", 1),
     ],
 )
 def test_who_cannot_answer_abstains_with_its_reason(
@@ -116,6 +118,15 @@ def test_a_reply_that_cannot_be_used_is_asked_for_once_more_with_what_is_wrong(s
     assert "not one JSON object" in again["content"]
 
 
+def test_an_endpoint_that_knows_no_schemas_is_asked_without_and_only_once_with(serve: Serve, bare: Settings) -> None:
+    endpoint = serve(lambda criterion, answer: score(0.9))
+    endpoint.knows_schemas = False
+    panel = panel_of(with_judges(bare, endpoint.url))
+    assert value_of(judged(panel)[0]) == 0.9
+    assert value_of(judged(panel, case("13"))[0]) == 0.9
+    assert ["response_format" in body for body in endpoint.bodies] == [True, False, False]
+
+
 def test_a_timeout_is_an_abstention(serve: Serve, bare: Settings) -> None:
     endpoint = serve(lambda criterion, answer: time.sleep(1.0))
     settings = with_judges(bare, endpoint.url)
@@ -125,36 +136,15 @@ def test_a_timeout_is_an_abstention(serve: Serve, bare: Settings) -> None:
     assert abstention_of(judgement) == Abstention(kind="no-answer", reason="no answer within 0.1 s")
 
 
-def test_a_refusal_is_an_abstention() -> None:
-    refusal = Answer(
-        text="",
-        messages=(),
-        prompt_tokens=0,
-        output_tokens=0,
-        latency_ms=1,
-        failure_reason="the model refuses: no",
-        refused=True,
-    )
-    panel = Panel([Judge(Scripted(refusal), id="one", model="m")], Settings.load(profile="smoke").judges)
-    assert abstention_of(judged(panel)[0]) == Abstention(kind="refused", reason="the model refuses: no")
-
-
-class Scripted:
-    """Gives one answer, or raises."""
-
-    def __init__(self, reply: Answer | AgentError) -> None:
-        self.reply = reply
+class Gone:
+    """An agent whose model is gone."""
 
     def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
-        if isinstance(self.reply, AgentError):
-            raise self.reply
-        return [self.reply for _ in tasks]
+        raise AgentError("its folder is gone")
 
 
 def test_a_model_that_cannot_be_loaded_is_an_abstention() -> None:
-    panel = Panel(
-        [Judge(Scripted(AgentError("its folder is gone")), id="one", model="m")], Settings.load(profile="smoke").judges
-    )
+    panel = Panel([Judge(Gone(), id="one", model="m")], Settings.load(profile="smoke").judges)
     assert abstention_of(judged(panel)[0]) == Abstention(kind="no-answer", reason="its folder is gone")
 
 
