@@ -176,10 +176,11 @@ def _bin_of(scores: Floats) -> NDArray[np.int64]:
 
 def _draws(groups: Sequence[str], seed: int) -> Floats:
     """For each resample how often each row is in it: groups are drawn with replacement, as many as there are."""
-    index = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)[1] if groups else []
-    count = int(np.max(index)) + 1 if groups else 0
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    count = len(numbers)
     if count < 2:
         return np.empty((0, len(groups)))
+    index = np.array([numbers[group] for group in groups])
     rng = np.random.default_rng(seed)
     drawn = rng.multinomial(count, np.full(count, 1 / count), size=RESAMPLES)
     return drawn[:, index].astype(np.float64)

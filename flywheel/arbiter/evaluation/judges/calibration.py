@@ -21,7 +21,6 @@ from flywheel.arbiter.evaluation.judges.panel import Calibrate
 from flywheel.arbiter.evaluation.judges.settings import JudgesSettings
 from flywheel.errors import ConfigurationError
 
-FORMAT = 1
 FEWEST = 20
 """Labels below which nothing is fitted."""
 STEPS = 100
@@ -64,7 +63,7 @@ class Calibration(Struct, frozen=True, kw_only=True, rename="camel"):
     fitted_on: int
     labels: str
     made_at: datetime
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
 
 
 def fit(method: Method, scores: Sequence[float], labels: Sequence[bool]) -> Curve | None:

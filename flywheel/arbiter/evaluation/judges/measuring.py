@@ -135,13 +135,10 @@ def _asked(file: LabelledFile, criteria: Sequence[Criterion]) -> list[tuple[Labe
 
 def _scored(line: Labelled, judgement: Judgement) -> Scored:
     found, name = judgement.finding, judgement.criterion.name
-    missing = isinstance(found, Abstention)
-    return Scored(
-        score=None if isinstance(found, Abstention) else found.value,
-        label=line.labels[name],
-        group=line.grouped,
-        abstention=found.kind if missing else None,
-    )
+    scored = Scored(score=None, label=line.labels[name], group=line.grouped)
+    if isinstance(found, Abstention):
+        return msgspec.structs.replace(scored, abstention=found.kind)
+    return msgspec.structs.replace(scored, score=found.value)
 
 
 def _agreement(rows: Sequence[Scored], criterion: Criterion) -> Agreement:

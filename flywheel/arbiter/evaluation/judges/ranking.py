@@ -19,6 +19,7 @@ from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from flywheel.arbiter.evaluation.judges.criteria import Criterion
 from flywheel.arbiter.evaluation.judges.judge import Judge
@@ -31,6 +32,7 @@ PRIOR_GAMES = 1.0
 STEPS = 10_000
 CLOSE = 1e-12
 TIE = 0.5
+Floats = NDArray[np.float64]
 POINTS: dict[Better, float] = {"first": 1.0, "tie": TIE, "second": 0.0}
 
 
@@ -142,11 +144,11 @@ def strengths(count: int, matches: Iterable[Match]) -> tuple[float | None, ...]:
     return tuple(next(scores) if one else None for one in met)
 
 
-def _fitted(games: np.ndarray, points: np.ndarray) -> np.ndarray:
-    strength = np.ones(len(points))
+def _fitted(games: Floats, points: Floats) -> Floats:
+    strength: Floats = np.ones(len(points))
     for _ in range(STEPS):
         pressure = (games / (strength[:, None] + strength[None, :])).sum(axis=1) + PRIOR_GAMES / (strength + 1)
-        new = (points + PRIOR_GAMES / 2) / pressure
+        new: Floats = (points + PRIOR_GAMES / 2) / pressure
         if np.abs(np.log(new / strength)).max() < CLOSE:
             return new
         strength = new

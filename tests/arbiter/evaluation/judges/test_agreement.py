@@ -1,5 +1,7 @@
 """Figures of agreement: against a library's, against known truth, and where they are not defined."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ sklearn = pytest.importorskip("sklearn", reason="the extra [platform] is not ins
 ROWS = st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=2, max_size=60)
 
 
-def rows(pairs: list[tuple[float | None, bool]], *, per_group: int = 1) -> list[Scored]:
+def rows(pairs: Sequence[tuple[float | None, bool]], *, per_group: int = 1) -> list[Scored]:
     return [
         Scored(score=score, label=label, group=str(n // per_group), abstention=None if score is not None else "empty")
         for n, (score, label) in enumerate(pairs)
@@ -29,7 +31,7 @@ def arrays(pairs: list[tuple[int, bool]]) -> tuple[np.ndarray, np.ndarray, np.nd
 @settings(deadline=None)
 @given(ROWS)
 def test_kappa_brier_and_auc_are_those_of_scikit_learn(pairs: list[tuple[int, bool]]) -> None:
-    from sklearn.metrics import brier_score_loss, cohen_kappa_score, roc_auc_score
+    from sklearn.metrics import brier_score_loss, cohen_kappa_score, roc_auc_score  # type: ignore[import-untyped]
 
     scores, labels, ones = arrays(pairs)
     assert measures.brier(scores, labels, ones) == pytest.approx(brier_score_loss(labels, scores, labels=[0, 1]))
@@ -75,8 +77,8 @@ def test_accuracy_of_independent_rows_has_wilsons_interval() -> None:
 
 def test_rows_of_few_groups_have_a_wider_interval() -> None:
     pairs = [(0.9, n % 2 == 0) for n in range(40) for _ in range(10)]
-    grouped = agreement(rows(pairs, per_group=10), criterion="c", threshold=0.7).accuracy  # type: ignore[arg-type]
-    alone = agreement(rows(pairs), criterion="c", threshold=0.7).accuracy  # type: ignore[arg-type]
+    grouped = agreement(rows(pairs, per_group=10), criterion="c", threshold=0.7).accuracy
+    alone = agreement(rows(pairs), criterion="c", threshold=0.7).accuracy
     assert grouped is not None
     assert alone is not None
     assert grouped.low is not None
@@ -94,7 +96,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     for _ in range(60):
         right = rng.random(100) < 0.8
         pairs = [(0.9 if ok else 0.1, True) for ok in right for _ in range(3)]
-        found = agreement(rows(pairs, per_group=3), criterion="c", threshold=0.5).accuracy  # type: ignore[arg-type]
+        found = agreement(rows(pairs, per_group=3), criterion="c", threshold=0.5).accuracy
         assert found is not None
         assert found.low is not None
         assert found.high is not None
@@ -107,7 +109,7 @@ def test_abstentions_are_counted_by_kind_and_bound_the_accuracy() -> None:
     assert (found.rows, found.scored, found.abstentions) == (10, 8, {"empty": 2})
     assert found.accuracy is not None
     assert found.accuracy.value == pytest.approx(6 / 8)
-    assert found.accuracy_bounds == (pytest.approx(0.6), pytest.approx(0.8))
+    assert found.accuracy_bounds == pytest.approx((0.6, 0.8))
 
 
 def test_what_is_not_defined_is_none_and_no_number() -> None:
@@ -130,7 +132,7 @@ def test_the_same_rows_have_the_same_intervals() -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10), st.booleans()), min_size=20, max_size=80))
 def test_isotonic_is_that_of_scikit_learn(pairs: list[tuple[int, bool]]) -> None:
-    from sklearn.isotonic import IsotonicRegression
+    from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
 
     scores, labels = [score / 10 for score, _ in pairs], [label for _, label in pairs]
     curve = fit("isotonic", scores, labels)
@@ -146,7 +148,7 @@ def test_isotonic_is_that_of_scikit_learn(pairs: list[tuple[int, bool]]) -> None
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10), st.booleans()), min_size=20, max_size=80))
 def test_platts_curve_is_the_best_logistic_one(pairs: list[tuple[int, bool]]) -> None:
-    from scipy.optimize import minimize
+    from scipy.optimize import minimize  # type: ignore[import-untyped]
 
     scores, labels = np.array([score / 10 for score, _ in pairs]), [label for _, label in pairs]
     curve = fit("platt", list(scores), labels)

@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 from sqlalchemy import Engine
 
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.evaluation.evaluator import NotJudged, Subject, Verdict
 from flywheel.arbiter.evaluation.judges.build import evaluator_of
 from flywheel.arbiter.evaluation.judges.evaluator import NO_JUDGE, NO_TOOL_CRITERION
-from flywheel.records import UNSET, Complexity, Message
+from flywheel.records import Complexity, Message
 from flywheel.settings import Settings
 from flywheel.tasks.prompt import reference_answer
 from flywheel.tasks.source import AgentTask
