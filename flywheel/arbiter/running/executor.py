@@ -93,7 +93,7 @@ class Executor:
         """The claim, or the result, waiting for it where another runs the task."""
         digest, pause_s = _digest(task), FIRST_PAUSE_S
         while True:
-            found = self._claims.take(self._parts.tenant_id, task.id, digest)
+            found = self._claims.take(self._parts.tenant_id, task.id, digest, token)
             if found is not None:
                 return found
             token.raise_if_cancelled()

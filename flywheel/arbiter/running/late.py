@@ -40,7 +40,8 @@ def record_evaluation(
         DatabaseError: PostgreSQL cannot be used.
     """
     with engine.begin() as connection:
-        result = claims.result(connection, tenant_id, task_id)
+        known = claims.known(connection, tenant_id, task_id, lock=True)
+        result = None if known is None else known.result
         if result is None:
             raise NotJudgeableError(f"task {task_id!r} of {tenant_id!r} has no stored result; it runs, or is too old")
         if result.evaluation is not None:
