@@ -33,11 +33,12 @@ from flywheel.arbiter.routing.state import days
 from flywheel.arbiter.routing.strategy import IDLE, Load
 from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.claims import Claims
+from flywheel.arbiter.running.deciding import decide
 from flywheel.arbiter.running.executor import Executor
 from flywheel.arbiter.running.late import record_evaluation
+from flywheel.arbiter.running.parts import Parts
 from flywheel.arbiter.running.recording import Attempt, cost_of, judged, outcome, record, record_episode, rejection
-from flywheel.arbiter.running.streaming import OnText
-from flywheel.arbiter.running.task_run import Parts
+from flywheel.arbiter.running.streaming import OnDecision, OnText, Watch
 from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.arbiter.settling import settle
 from flywheel.arbiter.task import Failure, Task, TaskResult
@@ -139,7 +140,13 @@ class Arbiter:
     # --- single tasks -----------------------------------------------------------------------------------------------
 
     def execute_task(
-        self, task: Task, *, token: CancelToken | None = None, on_text: OnText | None = None
+        self,
+        task: Task,
+        *,
+        token: CancelToken | None = None,
+        on_text: OnText | None = None,
+        on_decision: OnDecision | None = None,
+        irrevocable: bool = False,
     ) -> TaskResult:
         """Route a task, let the agent do it, refine, evaluate, log, learn. Why it failed, if so, is in the result.
 
@@ -149,6 +156,9 @@ class Arbiter:
             task: what to do.
             token: cancels it; the result says so.
             on_text: gets the text of answers on its way.
+            on_decision: gets whom the task is given to, before that agent is asked.
+            irrevocable: whether what ``on_text`` got cannot be taken back: after the first piece no other answer is
+                begun, neither by that agent nor by another.
 
         Raises:
             ConfigurationError: the task is another tenant's.
@@ -159,17 +169,25 @@ class Arbiter:
             DatabaseError: PostgreSQL cannot be used; nothing was run, or nothing that succeeded.
         """
         _refuse_held_out(task.benchmark)
-        return self._executor.execute(task, token=token or CancelToken(), on_text=on_text)
+        watch = Watch(on_text=on_text, on_decision=on_decision, irrevocable=irrevocable)
+        return self._executor.execute(task, token=token or CancelToken(), watch=watch)
 
     async def aexecute_task(
-        self, task: Task, *, token: CancelToken | None = None, on_text: OnText | None = None
+        self,
+        task: Task,
+        *,
+        token: CancelToken | None = None,
+        on_text: OnText | None = None,
+        on_decision: OnDecision | None = None,
+        irrevocable: bool = False,
     ) -> TaskResult:
         """The same for coroutines. Where the coroutine is cancelled the task is cancelled, and accounted for, first.
 
-        ``on_text`` is called in the event loop.
+        ``on_text`` and ``on_decision`` are called in the event loop.
         """
         _refuse_held_out(task.benchmark)
-        return await self._executor.aexecute(task, token=token or CancelToken(), on_text=on_text)
+        watch = Watch(on_text=on_text, on_decision=on_decision, irrevocable=irrevocable)
+        return await self._executor.aexecute(task, token=token or CancelToken(), watch=watch)
 
     def record_evaluation(self, task_id: str, evaluation: Evaluation) -> TaskResult:
         """Take an evaluation of an answer that had none: it is logged, learned from, and in the result from then on.
@@ -207,9 +225,8 @@ class Arbiter:
             ConfigurationError: no agent is active.
             NoAgentError: the hard limits leave nobody.
         """
-        parts = self._parts
-        choice, _ = parts.router.decide(task.routed(), loads=parts.slots.all_loads(), now=days(parts.clock()))
-        return routing_decision(task, choice, task_id=task.id, tenant_id=parts.tenant_id, timestamp=parts.clock())
+        decision, _ = decide(task, task.routed(), self._parts)
+        return decision
 
     # --- rounds of a benchmark --------------------------------------------------------------------------------------
 

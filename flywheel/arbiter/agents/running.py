@@ -2,15 +2,26 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from flywheel.arbiter.agents.background import REQUESTS, in_thread
 from flywheel.arbiter.agents.openai_compatible import OpenAICompatibleAgent
 from flywheel.arbiter.agents.slots import Slots
-from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, SingleTaskAgent, StreamingAgent, ignore_progress
+from flywheel.arbiter.agents.strategy import (
+    Agent,
+    Answer,
+    Piece,
+    Pieces,
+    Progress,
+    SingleTaskAgent,
+    StreamingAgent,
+    ignore_progress,
+    send_whole,
+)
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.errors import AgentError
 from flywheel.tasks.source import AgentTask
@@ -90,37 +101,61 @@ class RunningAgent:
         [answer] = await asyncio.wrap_future(call)
         return answer
 
-    def answer_in_slot(self, task: AgentTask, *, on_text: Callable[[str], None] | None, calls: Calls) -> Answer:
+    def answer_in_slot(self, task: AgentTask, *, to: Pieces, calls: Calls) -> Answer:
         """The answer to one task in a slot that the caller holds; blocks. See ``Calls`` for how it is given up.
 
-        ``on_text`` gets the answer's text, on its way where the agent can do that.
+        Its pieces are passed on, on their way where the agent can do that.
 
         Raises:
             AgentError: the agent cannot answer, or gives more or fewer answers than one.
             CancelledError: it was given up.
         """
-        if on_text is not None and isinstance(self.agent, StreamingAgent):
-            return self.agent.stream(task, on_text=on_text)
+        if to.wanted and isinstance(self.agent, StreamingAgent):
+            return self.agent.stream(task, to=to)
         if isinstance(self.agent, SingleTaskAgent):
-            answer = calls.add(REQUESTS.start(self._ask_in_slot(self.agent, task))).result()
+            relay = _Relay()
+            call = calls.add(REQUESTS.start(self._ask_in_slot(self.agent, task, relay if to.wanted else None)))
+            relay.run(call, to)
+            answer = call.result()
+            if isinstance(self.agent, OpenAICompatibleAgent):
+                return answer
         else:
             answers = self.agent.answer([task])
             if len(answers) != 1:
                 raise AgentError(f"the agent gave {len(answers)} answers to one task")
             [answer] = answers
-        if on_text is not None:
-            on_text(answer.text)
+        send_whole(answer, to)
         return answer
 
-    async def _ask_in_slot(self, agent: SingleTaskAgent, task: AgentTask) -> Answer:
-        answer = await agent.ask(task)
-        if isinstance(agent, OpenAICompatibleAgent):
-            self._slots.report.unavailable(self._id, agent.rest_s, agent.rests_because)
+    async def _ask_in_slot(self, agent: SingleTaskAgent, task: AgentTask, to: Pieces | None = None) -> Answer:
+        if not isinstance(agent, OpenAICompatibleAgent):
+            return await agent.ask(task)
+        answer = await agent.ask(task, to=to)
+        self._slots.report.unavailable(self._id, agent.rest_s, agent.rests_because)
         return answer
 
     async def _ask(self, agent: SingleTaskAgent, task: AgentTask) -> Answer:
         async with self._slots.hold_async(self._id, limit=self._limit):
             return await self._ask_in_slot(agent, task)
+
+
+class _Relay:
+    """Takes pieces from the loop of requests to the thread that waits for the answer: what takes them may be slow."""
+
+    wanted = True
+
+    def __init__(self) -> None:
+        self._pieces: SimpleQueue[Piece | None] = SimpleQueue()
+
+    def send(self, piece: Piece) -> None:
+        """Pass a piece on."""
+        self._pieces.put(piece)
+
+    def run(self, call: Future[Answer], to: Pieces) -> None:
+        """Pass on what comes until the call has ended."""
+        call.add_done_callback(lambda _: self._pieces.put(None))
+        while (piece := self._pieces.get()) is not None:
+            to.send(piece)
 
 
 def _gathered(calls: Sequence[Future[Answer]], on_progress: Progress) -> list[Answer]:

@@ -23,11 +23,11 @@ def ask(
     place: Place,
     make_agent: Callable[[AgentProfile], Agent],
     slots: Slots,
-    stream: Stream | None,
+    stream: Stream,
     left_s: Callable[[], float | None],
     token: CancelToken,
 ) -> Answer:
-    """The agent's answer, its text handed out on its way where somebody wants that.
+    """The agent's answer, handed out on its way where somebody wants that.
 
     The slot is held until the call has really ended, also where nobody waits for it any more.
 
@@ -37,7 +37,7 @@ def ask(
         place: in the agent's line; it is left here, whatever happens.
         make_agent: from the profile to the agent.
         slots: of the place.
-        stream: gets the text.
+        stream: gets the pieces. While they come, the answer may take longer than the agent's time.
         left_s: seconds until the task must be done; None: no limit.
         token: cancels.
 
@@ -53,12 +53,10 @@ def ask(
     def work() -> Answer:
         try:
             agent = limited(make_agent(profile), profile, slots)
-            return agent.answer_in_slot(asked, on_text=None if stream is None else stream.send, calls=calls)
+            return agent.answer_in_slot(asked, to=stream, calls=calls)
         finally:
             place.leave()
 
-    left = left_s()
-    seconds = profile.timeout_s if left is None else min(left, profile.timeout_s)
     try:
         token.raise_if_cancelled()
         answer = in_thread(work, name=f"flywheel-agent-{profile.id}")
@@ -66,7 +64,15 @@ def ask(
         place.leave()
         raise
     try:
-        return _sound(awaited(answer, seconds=seconds, token=token))
+        return _sound(
+            awaited(
+                answer,
+                seconds=profile.timeout_s,
+                at_most_s=left_s(),
+                last_sign_s=lambda: stream.last_s,
+                token=token,
+            )
+        )
     except BaseException:
         calls.give_up()
         raise

@@ -51,8 +51,8 @@ def record_evaluation(
         executed, evaluated = _logs(result.unjudged, evaluation, now=clock())
         logged = executed is result.unjudged or collector.log_execution(executed)
         logged = collector.log_evaluation(evaluated) and logged
-        settled = _outcome(result, executed, evaluated, label=label)
-        settle(connection, [settled], routing)
+        if result.decision.candidate_agents:  # who was named and not chosen shows nothing that routing could learn
+            settle(connection, [_outcome(result, executed, evaluated, label=label)], routing)
         result = _amended(result, evaluated, logged=logged and result.logged)
         claims.amend(connection, result)
     return result

@@ -136,8 +136,11 @@ def record_episode(
 def outcome(
     decision: RoutingDecision, recorded: Recorded, *, label: str, usd: float, task: RoutedTask
 ) -> Outcome | None:
-    """What is learned of what was recorded; None where nobody judged it."""
-    if recorded.evaluation is None:
+    """What is learned of what was recorded; None where nobody judged it, and where nobody was chosen.
+
+    Whoever names an agent has reasons that routing does not know: to learn of it would bias what is believed.
+    """
+    if recorded.evaluation is None or not decision.candidate_agents:
         return None
     return outcome_of(decision, recorded.execution, recorded.evaluation, label=label, cost_usd=usd, task=task)
 

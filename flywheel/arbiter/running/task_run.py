@@ -2,32 +2,27 @@
 
 import logging
 import time
-from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from flywheel.arbiter.agents.slots import Place, Slots
-from flywheel.arbiter.agents.strategy import Agent, Answer, failed_answer
-from flywheel.arbiter.budgets import CoolDown, ThinkingBudget, reason_to_escalate
-from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
-from flywheel.arbiter.logs import Step, best_of, no_choice, routing_decision
+from flywheel.arbiter.agents.slots import Place
+from flywheel.arbiter.agents.strategy import Answer, failed_answer
+from flywheel.arbiter.budgets import ThinkingBudget, reason_to_escalate
+from flywheel.arbiter.evaluation.evaluator import Subject, Verdict, failed_verdict
+from flywheel.arbiter.logs import Step, best_of, no_choice
 from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.profiles import AgentProfile
-from flywheel.arbiter.routing.live import LiveRouter
-from flywheel.arbiter.routing.state import days
-from flywheel.arbiter.routing.strategy import Choice
 from flywheel.arbiter.running.asking import NoSlotError, ask
 from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, call
+from flywheel.arbiter.running.deciding import give
+from flywheel.arbiter.running.parts import Parts
 from flywheel.arbiter.running.recording import Attempt, Recorded, cost_of, judged, outcome, record, rejection
 from flywheel.arbiter.running.refinement import halt_score, with_feedback
-from flywheel.arbiter.running.streaming import OnText, Stream
-from flywheel.arbiter.settings import ExecutionSettings
+from flywheel.arbiter.running.streaming import Stream, Watch
 from flywheel.arbiter.task import ATTEMPT_MARK, AttemptReport, Failure, FailureKind, Spent, Task, TaskResult, TaskStatus
-from flywheel.collection.collector import Collector
-from flywheel.errors import AgentError, ConfigurationError, DatabaseError, NoAgentError
+from flywheel.errors import AgentError, ConfigurationError, DatabaseError, NoAgentError, UnsupportedOptionError
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import AgentTask
 
@@ -37,21 +32,6 @@ NO_AGENT = "no-agent"
 CANNOT_ANSWER: tuple[FailureKind, ...] = ("agent-error", "timeout")
 NOBODYS_FAULT: tuple[FailureKind, ...] = ("cancelled", "saturated")
 """The agent is not judged by them, and nothing is learned."""
-
-
-class Parts(Struct, frozen=True, kw_only=True):
-    """What runs of tasks share."""
-
-    router: LiveRouter
-    collector: Collector
-    evaluator: Evaluator | None
-    make_agent: Callable[[AgentProfile], Agent]
-    slots: Slots
-    settings: ExecutionSettings
-    cool_down: CoolDown
-    clock: Callable[[], datetime]
-    tenant_id: str
-    label: str
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -72,7 +52,7 @@ class TaskRun:
         started_s: float,
         until_s: float | None,
         token: CancelToken,
-        on_text: OnText | None,
+        watch: Watch,
     ) -> None:
         """Nothing is done yet.
 
@@ -82,11 +62,12 @@ class TaskRun:
             started_s: when the task was handed over, by ``time.monotonic``.
             until_s: when it must be done; None: whenever.
             token: may cancel it.
-            on_text: gets the answers' text on its way.
+            watch: how the caller follows it.
         """
         self.parts, self.task = parts, task
         self._started_s, self._until_s = started_s, until_s
-        self._token, self._on_text = token, on_text
+        self._token, self._watch = token, watch
+        self._begun = False
         self._routed = task.routed()
         self._budget = ThinkingBudget(task.assessed_complexity)
         self._spent = Spent()
@@ -151,21 +132,15 @@ class TaskRun:
         if self._left_s() == 0.0:
             return Failure(kind="timeout", reason="the task's time was over before an agent was chosen")
         try:
-            choice, profile, place = self._chosen(tried)
+            decision, profile, place = give(self.task, self._routed, parts, without=tried, after=after)
         except (NoAgentError, ConfigurationError) as error:
-            return Failure(kind="no-agent", reason=str(error))
+            refused = isinstance(error, UnsupportedOptionError)
+            return Failure(kind="no-agent", reason=str(error), refused=refused)
         except DatabaseError as error:
             if not tried:
                 raise
             return Failure(kind="no-agent", reason=str(error))  # the attempt before is logged and is the result
-        decision = routing_decision(
-            self.task,
-            choice,
-            task_id=self.task.id,
-            tenant_id=parts.tenant_id,
-            timestamp=parts.clock(),
-            after=after,
-        )
+        self._watch.decided(decision)
         steps, failure, exhausted = self._iterate(profile, place, number=number)
         return Attempt(
             decision=decision,
@@ -176,15 +151,6 @@ class TaskRun:
             over_budget=self._budget.remaining < 0,
         )
 
-    def _chosen(self, tried: frozenset[str]) -> tuple[Choice, AgentProfile, Place]:
-        """An agent, and a place in its line: the next decision sees it, however soon it comes."""
-        parts = self.parts
-        with parts.slots.deciding:
-            choice, profile = parts.router.decide(
-                self._routed, loads=parts.slots.all_loads(), now=days(parts.clock()), without=tried
-            )
-            return choice, profile, parts.slots.enter(profile.id, limit=profile.max_concurrent)
-
     def _may_fall_back(self, attempt: Attempt, tried: int) -> bool:
         """Whether another agent may try: this one has no answer at all, and there is time and money left."""
         failure = attempt.failure
@@ -192,6 +158,8 @@ class TaskRun:
             failure is not None
             and failure.kind in CANNOT_ANSWER
             and not attempt.answered
+            and not self._is_bound
+            and self.task.agent_id is None
             and tried < self.parts.settings.max_attempts
             and self._left_s() != 0.0
             and self._limit_reached() is None
@@ -227,6 +195,8 @@ class TaskRun:
         verdict, tokens = last.verdict, last.answer.output_tokens
         if verdict is None or verdict.feedback is None or len(steps) >= settings.max_iterations:
             return None, None, False
+        if self._is_bound or last.answer.tool_calls:  # calls are the caller's to make, and to answer
+            return None, None, False
         qualities = [step.quality for step in steps]
         if halt_score(qualities, tokens=1, remaining=1) > settings.stop_quality:
             return None, None, False
@@ -237,6 +207,11 @@ class TaskRun:
             spent = f"{self._budget.spent:,} of {self._budget.granted:,} tokens of the thinking budget are spent"
             return None, spent, False
         return with_feedback(asked, last.answer.text, verdict.feedback), None, raised
+
+    @property
+    def _is_bound(self) -> bool:
+        """Whether the caller has pieces of an answer that cannot be taken back."""
+        return self._watch.irrevocable and self._begun
 
     def _escalate(self, profile: AgentProfile, verdict: Verdict) -> bool:
         reason = reason_to_escalate(
@@ -292,7 +267,7 @@ class TaskRun:
         self, profile: AgentProfile, asked: AgentTask, place: Place, *, attempt: int, iteration: int
     ) -> tuple[Answer, Failure | None]:
         """The agent's answer; a failed one, and why, where there is none."""
-        stream = Stream(self._on_text, attempt=attempt, iteration=iteration) if self._on_text else None
+        stream = Stream(self._watch.on_text, attempt=attempt, iteration=iteration)
         started_s = time.monotonic()
         try:
             answer = ask(
@@ -318,10 +293,12 @@ class TaskRun:
             failure = Failure(kind="agent-error", reason=f"the agent crashed: {type(error).__name__}: {error}")
         else:
             reason = answer.failure_reason
-            return answer, None if reason is None else Failure(kind="agent-error", reason=reason)
+            return answer, None if reason is None else Failure(
+                kind="agent-error", reason=reason, refused=answer.refused
+            )
         finally:
-            if stream is not None:
-                stream.close()
+            stream.close()
+            self._begun = self._begun or stream.begun
         latency_ms = (time.monotonic() - started_s) * 1000
         return failed_answer(prompt_messages(asked, profile.prompt), failure.reason, latency_ms=latency_ms), failure
 
@@ -386,6 +363,8 @@ class TaskRun:
             tenant_id=self.parts.tenant_id,
             status=status,
             text=best.answer.text,
+            tool_calls=best.answer.tool_calls,
+            finish_reason=best.answer.finish_reason,
             agent_id=attempt.profile.id,
             decision=msgspec.structs.replace(attempt.decision, task_id=self.task.id),
             budget=self._budget.report(),
