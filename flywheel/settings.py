@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
+from flywheel.api.settings import ServiceSettings
 from flywheel.arbiter.settings import AgentSettings, CapabilitySettings, ExecutionSettings
 from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
@@ -234,6 +235,7 @@ class Settings(BaseSettings):
     capabilities: CapabilitySettings = CapabilitySettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()
+    service: ServiceSettings = ServiceSettings()
     collection: CollectionSettings = CollectionSettings()
 
     @classmethod

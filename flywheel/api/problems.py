@@ -13,6 +13,9 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 
 from flywheel.api.callers import UnauthorizedError
+from flywheel.api.receiving import UnusableRequestError
+from flywheel.arbiter.running.claims import ReusedTaskIdError, TakenTaskError
+from flywheel.arbiter.running.late import ConflictingReportError, NotJudgeableError, UnknownTaskError
 from flywheel.collection.receiver.bodies import BodyError, BodyTooLargeError, SlowBodyError, UnknownEncodingError
 from flywheel.collection.receiver.committing import BacklogError
 from flywheel.collection.receiver.idempotency import ReusedNameError, UnderWayError
@@ -23,6 +26,8 @@ from flywheel.errors import (
     AgentExistsError,
     DatabaseError,
     FlywheelError,
+    HeldOutTaskError,
+    NoAgentError,
     NotInPoolError,
     ProfileError,
     QueryError,
@@ -47,6 +52,14 @@ STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (UnderWayError, HTTPStatus.CONFLICT),
     (ReusedNameError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (AccessError, HTTPStatus.FORBIDDEN),
+    (HeldOutTaskError, HTTPStatus.FORBIDDEN),
+    (UnusableRequestError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (NoAgentError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (ReusedTaskIdError, HTTPStatus.CONFLICT),
+    (TakenTaskError, HTTPStatus.CONFLICT),
+    (ConflictingReportError, HTTPStatus.CONFLICT),
+    (UnknownTaskError, HTTPStatus.NOT_FOUND),
+    (NotJudgeableError, HTTPStatus.CONFLICT),
     (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotInPoolError, HTTPStatus.NOT_FOUND),
     (UnknownAgentError, HTTPStatus.NOT_FOUND),

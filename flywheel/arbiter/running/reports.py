@@ -1,5 +1,6 @@
 """What a caller reports of a task: how its own run of it went, and what an answer is worth."""
 
+from datetime import datetime
 from hashlib import blake2b
 from typing import Annotated, Literal
 
@@ -7,7 +8,6 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from flywheel.records import (
-    Count,
     Evaluation,
     Execution,
     Identifier,
@@ -18,7 +18,6 @@ from flywheel.records import (
     RoutingDecision,
     RubricScores,
     Score,
-    Timestamp,
     ToolUse,
     Turn,
     Wire,
@@ -27,6 +26,7 @@ from flywheel.records import (
 SUCCESS = 0.5
 """A reward of at least this is a success, where nobody says otherwise."""
 NOT_YET = "its caller has not said yet what it is worth"
+Tokens = Annotated[int, Meta(ge=0, le=10**12)]
 Usd = Annotated[float, Meta(ge=0, le=1e9)]
 
 
@@ -41,9 +41,9 @@ class ReportedExecution(Wire, frozen=True, kw_only=True, forbid_unknown_fields=T
         tuple[Message, ...], Meta(description="the whole conversation; absent: the task's last question and the answer")
     ] = ()
     failure_reason: Annotated[str | None, Meta(description="why there is no answer")] = None
-    prompt_tokens: Annotated[Count, Meta(le=10**12, description="read, of all turns")] = 0
-    output_tokens: Annotated[Count, Meta(le=10**12, description="written, those of thinking included")] = 0
-    thinking_tokens: Annotated[Count, Meta(le=10**12, description="of these")] = 0
+    prompt_tokens: Annotated[Tokens, Meta(description="read, of all turns")] = 0
+    output_tokens: Annotated[Tokens, Meta(description="written, those of thinking included")] = 0
+    thinking_tokens: Annotated[Tokens, Meta(description="of these")] = 0
     tool_call_success_rate: Score | None = None
     tools_used: Annotated[tuple[ToolUse, ...], Meta(description="the tools that were called, each once")] = ()
     time_to_first_action: Milliseconds | None = None
@@ -55,8 +55,8 @@ class ReportedExecution(Wire, frozen=True, kw_only=True, forbid_unknown_fields=T
         said = (message.content or "" for message in reversed(self.messages) if message.role == "assistant")
         return self.text or next(said, "")
 
-    def logged(self, decision: RoutingDecision, *, at: Timestamp) -> Execution:
-        """As the execution's log; without an evaluation so far."""
+    def logged(self, decision: RoutingDecision, *, at: datetime, not_evaluated: str | None) -> Execution:
+        """As the execution's log; ``not_evaluated`` is why an answer comes without an evaluation."""
         question = Message(role="user", content=decision.description)
         answer = (Message(role="assistant", content=self.text),) if self.success else ()
         first_action_ms = self.time_to_first_action
@@ -76,7 +76,7 @@ class ReportedExecution(Wire, frozen=True, kw_only=True, forbid_unknown_fields=T
             tools_used=self.tools_used,
             time_to_first_action=None if first_action_ms is None else min(first_action_ms, self.latency_ms),
             messages=self.messages or (question, *answer),
-            not_evaluated=NOT_YET if self.success else UNSET,
+            not_evaluated=not_evaluated if self.success and not_evaluated else UNSET,
         )
 
 
