@@ -15,7 +15,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
-from flywheel.api.settings import ChatSettings
+from flywheel.api.settings import ChatSettings, ServiceSettings
 from flywheel.arbiter.settings import AgentSettings, CapabilitySettings, ExecutionSettings
 from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
@@ -238,6 +238,7 @@ class Settings(BaseSettings):
     capabilities: CapabilitySettings = CapabilitySettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()
+    service: ServiceSettings = ServiceSettings()
     collection: CollectionSettings = CollectionSettings()
     chat: ChatSettings = ChatSettings()
 
