@@ -15,7 +15,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
-from flywheel.api.settings import ChatSettings
+from flywheel.api.settings import ChatSettings, ServiceSettings
 from flywheel.arbiter.evaluation.judges.settings import JudgesSettings
 from flywheel.arbiter.evaluation.rubrics.settings import RubricSettings
 from flywheel.arbiter.settings import AgentSettings, CapabilitySettings, ExecutionSettings
@@ -246,6 +246,7 @@ class Settings(BaseSettings):
     judges: JudgesSettings = JudgesSettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()
+    service: ServiceSettings = ServiceSettings()
     collection: CollectionSettings = CollectionSettings()
     chat: ChatSettings = ChatSettings()
 

@@ -16,7 +16,7 @@ from flywheel.api.chat import add_chat
 from flywheel.api.logs import add_records
 from flywheel.api.otlp_grpc import serving
 from flywheel.api.problems import add_handlers
-from flywheel.api.under_way import UnderWay
+from flywheel.api.running_tasks import RunningTasks
 from flywheel.arbiter.agents.build import ResolveModel, refuse_registry_models
 from flywheel.collection.receiver.receiver import Receiver
 from flywheel.pool.pool import BenchmarkPool
@@ -50,14 +50,14 @@ def create_app(
             app.state.pool, app.state.cache = opened, cache
             app.state.receiver = Receiver(opened)
             app.state.arbiters = Arbiters(opened, resolve_model=resolve_model)
+            app.state.running_tasks = RunningTasks(settings.service)
             await run_in_threadpool(cache.start)
-            app.state.under_way = UnderWay()
             try:
                 with app.state.receiver, serving(app.state.receiver, otlp_grpc_address), app.state.arbiters:
                     try:
                         yield
                     finally:
-                        await app.state.under_way.close()
+                        await app.state.running_tasks.drain()
             finally:
                 await run_in_threadpool(cache.stop)
 

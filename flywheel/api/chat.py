@@ -17,7 +17,7 @@ from flywheel.api.chat_answer import Chunks, completion_response, failure_of, he
 from flywheel.api.chat_request import AUTO, TASK_ID_KEY, TASK_TYPE_KEY, ChatRequest, Wanted, read_request, task_of
 from flywheel.api.openai_errors import SCHEMA, ChatRequestError, UnknownModelError
 from flywheel.api.receiving import body_of, key_scheme, media_type, receiver_of, runner_of
-from flywheel.api.under_way import UnderWay
+from flywheel.api.running_tasks import Event, RunningTask, RunningTasks
 from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.streaming import TextDelta
@@ -32,6 +32,9 @@ EVENTS = "text/event-stream"
 TASK_ID = "x-flywheel-task-id"
 TASK_TYPE = "x-flywheel-task-type"
 IDEMPOTENCY_KEY = "idempotency-key"
+KEEP_ALIVE_S = 15.0
+"""After so long without a piece a stream says that it is there still."""
+STILL_THERE = b": still there\n\n"
 GONE = "the client went away"
 CLIENT_CLOSED_REQUEST = 499
 """What nginx logs of a client that went away; nobody reads it."""
@@ -89,7 +92,11 @@ async def complete(request: Request) -> Response:
     encoding = request.headers.get("content-encoding", "")
     wanted = read_request(decoded(body, encoding, max_bytes=receiver.limits.max_decoded_bytes))
     arbiter, task = await run_in_threadpool(_prepared, request, holder.tenant_id, wanted)
-    return await (_streamed if wanted.streamed else _whole)(request, arbiter, task, wanted)
+    tasks: RunningTasks = request.app.state.running_tasks
+    running = tasks.start(arbiter, holder.tenant_id, task, followed=wanted.streamed, irrevocable=wanted.streamed)
+    if wanted.streamed:
+        return await _streamed(request, running, with_usage=wanted.with_usage)
+    return await _whole(request, running)
 
 
 @router.get("/v1/models", response_class=Response, responses=refusals(401, 403, 429, 503))
@@ -133,6 +140,7 @@ def _prepared(request: Request, tenant_id: str, wanted: Wanted) -> tuple[Arbiter
         id=_task_id(request, wanted),
         type=_task_type(request, wanted, settings),
         use_cache="no-cache" not in request.headers.get("cache-control", ""),
+        timeout_s=settings.service.task_timeout_s,
     )
     arbiter = _arbiters(request).of(tenant_id)
     agents = arbiter.active_agents()
@@ -169,36 +177,37 @@ def _task_type(request: Request, wanted: Wanted, settings: Settings) -> str:
     return found
 
 
-async def _whole(request: Request, arbiter: Arbiter, task: Task, wanted: Wanted) -> Response:
-    del wanted
-    token = CancelToken()
-    work = asyncio.ensure_future(arbiter.aexecute_task(task, token=token))
-    _under_way(request).add(work, token)
-    if not await _waited(request, work, token):
+async def _whole(request: Request, running: RunningTask) -> Response:
+    if not await _waited(request, running.ended, running.token):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
-    return completion_response(work.result())
+    return completion_response(running.ended.result())
 
 
-async def _streamed(request: Request, arbiter: Arbiter, task: Task, wanted: Wanted) -> Response:
+async def _streamed(request: Request, running: RunningTask, *, with_usage: bool) -> Response:
     """The answer as it comes. Its head is sent with its first piece: until then there may be another status."""
-    token, pieces, decisions = CancelToken(), asyncio.Queue[TextDelta | None](), list[RoutingDecision]()
-    work = asyncio.ensure_future(
-        arbiter.aexecute_task(
-            task, token=token, on_text=pieces.put_nowait, on_decision=decisions.append, irrevocable=True
-        )
-    )
-    _under_way(request).add(work, token)
-    work.add_done_callback(lambda _: pieces.put_nowait(None))
-    first = asyncio.ensure_future(pieces.get())
-    if not await _waited(request, first, token):
+    events = running.events(every_s=KEEP_ALIVE_S)
+    first = asyncio.create_task(_first_piece(events))
+    if not await _waited(request, first, running.token):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     begun = first.result()
     if begun is None:
-        return _at_once(work.result(), with_usage=wanted.with_usage)
-    decision = decisions[-1]
-    chunks = Chunks(decision=decision, agent_id=decision.selected_agent_id, with_usage=wanted.with_usage)
+        return _at_once(running.ended.result(), with_usage=with_usage)
+    decision, piece = begun
+    chunks = Chunks(decision=decision, agent_id=decision.selected_agent_id, with_usage=with_usage)
     headers = headers_of(decision, agent_id=decision.selected_agent_id)
-    return EventStream(_events(chunks, begun, pieces, work), token, headers=headers)
+    return EventStream(_events(chunks, piece, events, running.ended), running.token, headers=headers)
+
+
+async def _first_piece(events: AsyncIterator[Event | None]) -> tuple[RoutingDecision, TextDelta] | None:
+    """The first piece of the answer, and whose it is; None where the task ends without any."""
+    decision: RoutingDecision | None = None
+    async for event in events:
+        if isinstance(event, RoutingDecision):
+            decision = event
+        elif event is not None:
+            assert decision is not None, "an agent is chosen before it answers"
+            return decision, event
+    return None
 
 
 def _at_once(result: TaskResult, *, with_usage: bool) -> Response:
@@ -227,20 +236,22 @@ class EventStream(StreamingResponse):
 
 
 async def _events(
-    chunks: Chunks, first: TextDelta, pieces: "asyncio.Queue[TextDelta | None]", work: "asyncio.Task[TaskResult]"
+    chunks: Chunks, first: TextDelta, events: AsyncIterator[Event | None], ended: "asyncio.Task[TaskResult]"
 ) -> AsyncIterator[bytes]:
     yield chunks.begin()
-    piece: TextDelta | None = first
-    while piece is not None:
-        yield chunks.piece(piece)
-        piece = await pieces.get()
+    yield chunks.piece(first)
+    async for event in events:
+        if isinstance(event, TextDelta):
+            yield chunks.piece(event)
+        elif event is None:
+            yield STILL_THERE
     try:
-        result = work.result()
+        result = ended.result()
     except FlywheelError as error:
         yield chunks.broken(str(error), code=None)
         return
-    for event in chunks.end(result):
-        yield event
+    for event_ in chunks.end(result):
+        yield event_
 
 
 async def _waited(request: Request, awaited: "asyncio.Task[Any]", token: CancelToken) -> bool:
@@ -257,8 +268,3 @@ async def _waited(request: Request, awaited: "asyncio.Task[Any]", token: CancelT
         return True
     token.cancel(GONE)
     return False
-
-
-def _under_way(request: Request) -> UnderWay:
-    found: UnderWay = request.app.state.under_way
-    return found

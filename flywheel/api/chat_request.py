@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from flywheel.api.openai_errors import ChatRequestError
-from flywheel.arbiter.task import Task
+from flywheel.arbiter.task import Limits, Task
 from flywheel.records import Message, ToolCall
 from flywheel.tasks.options import GenerationOptions
 from flywheel.tasks.source import Tool
@@ -169,7 +169,7 @@ def read_request(body: bytes) -> Wanted:
     return Wanted(request=request, extra={name: given[name] for name in PASSED_ON & given.keys()})
 
 
-def task_of(wanted: Wanted, *, id: str, type: str, use_cache: bool) -> Task:
+def task_of(wanted: Wanted, *, id: str, type: str, use_cache: bool, timeout_s: float) -> Task:
     """The task.
 
     Raises:
@@ -190,6 +190,7 @@ def task_of(wanted: Wanted, *, id: str, type: str, use_cache: bool) -> Task:
         options=_options(wanted),
         agent_id=wanted.agent_id,
         use_cache=use_cache and wanted.agent_id is None,
+        limits=Limits(timeout_s=timeout_s),
     )
 
 

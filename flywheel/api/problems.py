@@ -20,8 +20,10 @@ from flywheel.api.openai_errors import (
     response_to,
     speaks_openai,
 )
+from flywheel.api.receiving import UnusableRequestError
 from flywheel.arbiter.running.calls import TaskCancelledError
-from flywheel.arbiter.running.claims import ReusedTaskIdError
+from flywheel.arbiter.running.claims import ReusedTaskIdError, TakenTaskError
+from flywheel.arbiter.running.late import ConflictingReportError, NotJudgeableError, UnknownTaskError
 from flywheel.collection.receiver.bodies import BodyError, BodyTooLargeError, SlowBodyError, UnknownEncodingError
 from flywheel.collection.receiver.committing import BacklogError
 from flywheel.collection.receiver.idempotency import ReusedNameError, UnderWayError
@@ -32,6 +34,8 @@ from flywheel.errors import (
     AgentExistsError,
     DatabaseError,
     FlywheelError,
+    HeldOutTaskError,
+    NoAgentError,
     NotInPoolError,
     ProfileError,
     QueryError,
@@ -49,7 +53,6 @@ STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (MayNotRunError, HTTPStatus.FORBIDDEN),
     (UnknownModelError, HTTPStatus.NOT_FOUND),
     (ChatRequestError, HTTPStatus.BAD_REQUEST),
-    (ReusedTaskIdError, HTTPStatus.CONFLICT),
     (TaskCancelledError, HTTPStatus.SERVICE_UNAVAILABLE),
     (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (UnknownEncodingError, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
@@ -60,6 +63,14 @@ STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (UnderWayError, HTTPStatus.CONFLICT),
     (ReusedNameError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (AccessError, HTTPStatus.FORBIDDEN),
+    (HeldOutTaskError, HTTPStatus.FORBIDDEN),
+    (UnusableRequestError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (NoAgentError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (ReusedTaskIdError, HTTPStatus.CONFLICT),
+    (TakenTaskError, HTTPStatus.CONFLICT),
+    (ConflictingReportError, HTTPStatus.CONFLICT),
+    (UnknownTaskError, HTTPStatus.NOT_FOUND),
+    (NotJudgeableError, HTTPStatus.CONFLICT),
     (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotInPoolError, HTTPStatus.NOT_FOUND),
     (UnknownAgentError, HTTPStatus.NOT_FOUND),

@@ -249,6 +249,8 @@ class TaskResult(Struct, frozen=True, kw_only=True):
         logged: whether all its logs were written at once; if not, the rest waits in the collector.
         stored: whether the result was stored, so that the task never runs again under its id.
         replayed: whether the task had run before, and this is the result of then.
+        reward: what it was said to be worth later, 0–1.
+        reports: digests of what its caller said of it later, by part.
     """
 
     task_id: str
@@ -271,3 +273,5 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     logged: bool = True
     stored: bool = True
     replayed: bool = False
+    reward: float | None = None
+    reports: dict[str, str] = {}

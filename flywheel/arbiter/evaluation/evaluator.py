@@ -97,12 +97,20 @@ class FirstThatCan:
 def failed_verdict(subject: Subject) -> Verdict:
     """The verdict on an answer that never came: 0 in every term but safety, whoever would have judged it."""
     assert subject.answer.failure_reason is not None, "an answer that came is for an evaluator"
+    evaluation = failed_evaluation(
+        task_id=subject.task_id, agent_id=subject.agent_id, tenant_id=subject.tenant_id, at=subject.at
+    )
+    return Verdict(evaluation=evaluation, reason=subject.answer.failure_reason)
+
+
+def failed_evaluation(*, task_id: str, agent_id: str, tenant_id: str, at: datetime) -> Evaluation:
+    """The evaluation of an answer that never came."""
     gate = QualityGate(name=ANSWERED, passed=False, score=0.0, threshold=1.0, mandatory=True)
-    evaluation = Evaluation(
-        task_id=subject.task_id,
-        agent_id=subject.agent_id,
-        tenant_id=subject.tenant_id,
-        timestamp=subject.at,
+    return Evaluation(
+        task_id=task_id,
+        agent_id=agent_id,
+        tenant_id=tenant_id,
+        timestamp=at,
         quality_gates=(gate,),
         rubric_scores=RubricScores(format=0.0, tool=0.0, task=0.0, minimal=0.0, cost=0.0, safety=1.0),
         overall_score=0.0,
@@ -110,4 +118,3 @@ def failed_verdict(subject: Subject) -> Verdict:
         budget_compliant=True,
         passed_all_mandatory=False,
     )
-    return Verdict(evaluation=evaluation, reason=subject.answer.failure_reason)

@@ -49,7 +49,7 @@ class Executor:
             )
         started_s = time.monotonic()
         until_s = self._until(task, started_s)
-        claim = self._claim(task, token=token, until_s=until_s)
+        claim = self._claim(task, token=token, until_s=until_s, watch=watch)
         if isinstance(claim, TaskResult):
             return msgspec.structs.replace(claim, replayed=True)
         finished = False
@@ -70,6 +70,7 @@ class Executor:
             watch,
             on_text=watch.on_text and partial(loop.call_soon_threadsafe, watch.on_text),
             on_decision=watch.on_decision and partial(loop.call_soon_threadsafe, watch.on_decision),
+            on_accepted=watch.on_accepted and partial(loop.call_soon_threadsafe, watch.on_accepted),
         )
         work = partial(self.execute, task, token=token, watch=forwarded)
         running = asyncio.wrap_future(in_thread(work, name=f"flywheel-task-{task.id[:40]}"))
@@ -90,11 +91,12 @@ class Executor:
             ends.append(started_s + (task.deadline - self._parts.clock()).total_seconds())
         return min(ends, default=None)
 
-    def _claim(self, task: Task, *, token: CancelToken, until_s: float | None) -> Claim | TaskResult:
+    def _claim(self, task: Task, *, token: CancelToken, until_s: float | None, watch: Watch) -> Claim | TaskResult:
         """The claim, or the result, waiting for it where another runs the task."""
-        digest, pause_s = _digest(task), FIRST_PAUSE_S
+        digest, pause_s = digest_of(task), FIRST_PAUSE_S
         while True:
-            found = self._claims.take(self._parts.tenant_id, task.id, digest)
+            found = self._claims.take(self._parts.tenant_id, task.id, digest, token)
+            watch.accepted()
             if found is not None:
                 return found
             token.raise_if_cancelled()
@@ -126,7 +128,7 @@ class Executor:
         return msgspec.structs.replace(ran.result, stored=False)
 
 
-def _digest(task: Task) -> bytes:
+def digest_of(task: Task) -> bytes:
     """Of what is asked; how long the caller waits may be different when it asks again."""
     limits = msgspec.structs.replace(task.limits, timeout_s=None) if task.limits != NO_LIMITS else NO_LIMITS
     asked = msgspec.structs.replace(task, limits=limits, deadline=None, tenant_id=None, use_cache=True, embedding=())

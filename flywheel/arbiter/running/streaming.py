@@ -37,12 +37,20 @@ class Watch(Struct, frozen=True, kw_only=True):
     Attributes:
         on_text: gets pieces of answers.
         on_decision: gets whom the task is given to.
+        on_accepted: is called when the id is known to be this task's, which runs or has run, here or elsewhere; more
+            than once while another caller's run is waited for.
         irrevocable: whether pieces cannot be taken back: after the first one no other answer is begun.
     """
 
     on_text: OnText | None = None
     on_decision: OnDecision | None = None
+    on_accepted: Callable[[], object] | None = None
     irrevocable: bool = False
+
+    def accepted(self) -> None:
+        """Tell that the task has its id."""
+        if self.on_accepted is not None:
+            self.on_accepted()
 
     def decided(self, decision: RoutingDecision) -> None:
         """Tell of a decision; where the caller cannot take it the task goes on without."""
