@@ -7,7 +7,7 @@ and on small functions the exact tree edit distance (``apted``) as the oracle.
   the multiplier and by similarity alone, the peers by similarity. Needs the real patches beside the checkout.
 - ``probes``: what each measure says of changes that a person tells apart at once.
 - ``oracle``: Spearman's rank correlation with the exact similarity, over graded edits of small functions.
-- ``milliseconds``: wall time for a change of three lines in a file of 200, and of a small function; the median of rounds.
+- ``milliseconds``: wall time for three changed lines in a file of 200, and for a small function; the median of rounds.
 """
 
 import argparse
