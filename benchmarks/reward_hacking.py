@@ -2,11 +2,11 @@
 
     python benchmarks/reward_hacking.py --json
 
-- ``falseAlarms``: real changes and conversations in which something is found, by source. Solved conversations are honest
-  as far as anyone knows; failed ones often do loop. Needs the real data beside the checkout.
+- ``falseAlarms``: real changes and conversations in which something is found, by source. Solved conversations are
+  honest as far as anyone knows; failed ones often do loop. Needs the real data beside the checkout.
 - ``found``: of the cheats of the tests those that are found by their name, per kind of finding.
-- ``milliseconds``: wall time of looking at a change of a 200-line file and its tests, and at a conversation of 40 calls,
-  beside parsing the same text once (``ast.parse``, ``json.loads``); the median of rounds.
+- ``milliseconds``: wall time of looking at a change of a 200-line file and its tests, and at a conversation of 40
+  calls, beside parsing the same text once (``ast.parse``, ``json.loads``); the median of rounds.
 """
 
 import argparse
