@@ -24,6 +24,7 @@ from flywheel.cli.privacy import privacy
 from flywheel.cli.quarantine import quarantine
 from flywheel.cli.quickstart import quickstart
 from flywheel.cli.router import router
+from flywheel.cli.rubric import rubric
 from flywheel.cli.serve import serve
 from flywheel.cli.services import down, status, up
 from flywheel.cli.tasks import tasks
@@ -69,7 +70,7 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 pool.add_command(erase)
 COMMANDS = (
     *(up, down, status, serve, quickstart, ingest, collection),
-    *(pool, quarantine, privacy, access, keys, pii, agents, router, models, tasks, diff),
+    *(pool, quarantine, privacy, access, keys, pii, agents, router, rubric, models, tasks, diff),
 )
 for command in COMMANDS:
     main.add_command(command)
