@@ -12,6 +12,7 @@ import click
 from flywheel.cli.access import access
 from flywheel.cli.agents import agents
 from flywheel.cli.collection import collection
+from flywheel.cli.diff import diff
 from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
 from flywheel.cli.ingest import ingest
@@ -70,7 +71,7 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 pool.add_command(erase)
 COMMANDS = (
     *(up, down, status, serve, quickstart, ingest, collection),
-    *(pool, quarantine, privacy, access, keys, pii, agents, router, rubric, judge, models, tasks),
+    *(pool, quarantine, privacy, access, keys, pii, agents, router, rubric, judge, models, tasks, diff),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -35,19 +35,19 @@ INTERFACES = ("Protocol", "ABC", "Interface")
 
 
 class Facts(Struct):
-    """What one side of a piece of code has: of the lines that only it has how many there are, how many are comments
-    alone and how many blank; its imports, and its empty functions by name.
+    """What one side of a piece of code has: of the lines that only it has those of code, those of comments alone (both
+    without blanks), and how many are blank; its imports, and its empty functions by name.
     """
 
-    lines: int = 0
-    comments: int = 0
+    code: Counter[str] = msgspec.field(default_factory=Counter)
+    comments: Counter[str] = msgspec.field(default_factory=Counter)
     blanks: int = 0
     imports: Counter[str] = msgspec.field(default_factory=Counter)
     empty_functions: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 class Added(Struct, frozen=True, kw_only=True):
-    """What a change adds to its code: lines, and of these comments and blank ones that replace no others."""
+    """What a change adds to its code: lines, and how many of them are comments and blank."""
 
     lines: int
     comments: int
@@ -66,7 +66,7 @@ class Scaffold(Struct, frozen=True, kw_only=True):
 
 def facts_of(tree: "tree_sitter.Tree", changed: Mapping[int, str], *, path: str) -> Facts:
     """The facts of parsed code, of which these rows are only on its side."""
-    facts = Facts(lines=len(changed), blanks=sum(not text.strip() for text in changed.values()))
+    facts = Facts()
     comments: set[int] = set()
     stack = [tree.root_node]
     while stack:
@@ -81,25 +81,37 @@ def facts_of(tree: "tree_sitter.Tree", changed: Mapping[int, str], *, path: str)
             name = node.child_by_field_name("name") or node.child_by_field_name("declarator")
             facts.empty_functions[_text(name) if name else "?"] += 1
         stack += node.children
-    facts.comments = sum(row in comments and bool(text.strip()) for row, text in changed.items())
+    for row, text in changed.items():
+        line = "".join(text.split())
+        if line:
+            (facts.comments if row in comments else facts.code)[line] += 1
+        else:
+            facts.blanks += 1
     return facts
 
 
 def added_of(pieces: Iterable[tuple[Facts, Facts]]) -> Added:
-    """What pieces of code come to, each given before and after. What only moved from one to another is not new."""
-    facts = list(pieces)
-    imports: Counter[str] = Counter()
-    old_imports: Counter[str] = Counter()
+    """What pieces of code come to, each given before and after.
+
+    A line that was laid out anew or moved is not added; a comment or blank line that replaces another is none more.
+    """
+    old, new = Facts(), Facts()
     empty: Counter[str] = Counter()
-    for before, after in facts:
-        imports += after.imports
-        old_imports += before.imports
+    for before, after in pieces:
         empty += after.empty_functions - before.empty_functions
+        for total, facts in ((old, before), (new, after)):
+            total.code += facts.code
+            total.comments += facts.comments
+            total.blanks += facts.blanks
+            total.imports += facts.imports
+    more_comments = max(0, new.comments.total() - old.comments.total())
+    comments = min(more_comments, (new.comments - old.comments).total())
+    blanks = max(0, new.blanks - old.blanks)
     return Added(
-        lines=sum(after.lines for _, after in facts),
-        comments=max(0, sum(after.comments - before.comments for before, after in facts)),
-        blanks=max(0, sum(after.blanks - before.blanks for before, after in facts)),
-        imports=(imports - old_imports).total(),
+        lines=(new.code - old.code).total() + comments + blanks,
+        comments=comments,
+        blanks=blanks,
+        imports=(new.imports - old.imports).total(),
         empty_functions=tuple(sorted(empty.elements())),
     )
 
@@ -108,13 +120,13 @@ def scaffolds(added: Added) -> tuple[Scaffold, ...]:
     """The kinds of scaffolding that there is too much of."""
     found = []
     if added.comments >= FEWEST and added.comments > COMMENT_SHARE * added.lines:
-        reason = f"{added.comments:,} of {added.lines:,} added lines of code are new comments"
+        reason = f"{added.comments:,} of {added.lines:,} added lines of code are comments"
         found.append(Scaffold(name="comments", penalty=COMMENTS_COST, reason=reason))
     if added.imports > NEW_IMPORTS:
         reason = f"{added.imports:,} new imports, more than {NEW_IMPORTS}"
         found.append(Scaffold(name="imports", penalty=IMPORTS_COST, reason=reason))
     if added.blanks >= FEWEST and added.blanks > BLANK_SHARE * added.lines:
-        reason = f"{added.blanks:,} of {added.lines:,} added lines of code are new blank ones"
+        reason = f"{added.blanks:,} of {added.lines:,} added lines of code are blank"
         found.append(Scaffold(name="blank_lines", penalty=BLANK_COST, reason=reason))
     if added.empty_functions:
         reason = f"new functions that do nothing: {', '.join(added.empty_functions[:5])}"

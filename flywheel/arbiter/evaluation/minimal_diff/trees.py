@@ -39,12 +39,12 @@ class Node:
     """A node of a tree, and what it is matched with.
 
     ``identity`` is the same for equal subtrees, ``shape`` for those that differ in names alone; ``weight`` is the
-    number of leaves. ``whole``: everything below is matched as well; ``moved``: it stands elsewhere. ``scope`` is the
-    function that it belongs to, else the tree.
+    number of leaves, ``size`` that of nodes. ``whole``: everything below is matched as well; ``moved``: it stands
+    elsewhere. ``scope`` is the function that it belongs to, else the tree.
     """
 
     __slots__ = (
-        *("kind", "label", "name", "parent", "children", "scope", "weight", "identity", "shape"),
+        *("kind", "label", "name", "parent", "children", "scope", "weight", "size", "identity", "shape"),
         *("partner", "whole", "moved"),
     )
 
@@ -56,6 +56,7 @@ class Node:
         self.children: list[Node] = []
         self.scope: Node = parent.scope if parent else self
         self.weight = weight
+        self.size = 1
         self.identity = self.shape = -1
         self.partner: Node | None = None
         self.whole = self.moved = False
@@ -83,11 +84,12 @@ class Identities:
         self._shapes: dict[Hashable, int] = {}
 
     def number(self, tree: Node) -> None:
-        """Set identities, shapes and the weights of inner nodes, from the leaves up."""
+        """Set identities and shapes, and weights and sizes of inner nodes, from the leaves up."""
         for node in reversed(list(tree.walk())):
             label = node.label
             if node.children:
                 node.weight = sum([child.weight for child in node.children])
+                node.size = 1 + sum([child.size for child in node.children])
             own = (node.kind, label, *[child.identity for child in node.children])
             node.identity = self._numbers.setdefault(own, len(self._numbers))
             label = "" if node.kind in IDENTIFIERS else label

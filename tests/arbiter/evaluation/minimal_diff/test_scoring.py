@@ -229,7 +229,7 @@ def test_losses_say_in_numbers_what_lowered_the_multiplier() -> None:
     found = diff(PYTHON, PYTHON.replace(FUNCTION, OTHER_BODY) + "# remark\n" * 12)
     assert [loss.reason.split()[0] for loss in found.losses] == ["similarity", "scaffolding:", "line"]
     assert sum(loss.by for loss in found.losses) == pytest.approx(1 - found.metrics.reward_multiplier)
-    assert "12 of 15 added lines of code are new comments" in found.losses[1].reason
+    assert "12 of 15 added lines of code are comments" in found.losses[1].reason
 
 
 def test_a_rewrite_of_two_thousand_lines_is_worth_less_than_the_fix() -> None:
