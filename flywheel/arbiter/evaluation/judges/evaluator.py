@@ -7,7 +7,7 @@ from flywheel.arbiter.evaluation.evaluator import NotJudged, Subject, Verdict
 from flywheel.arbiter.evaluation.hacking.padding import find_padding
 from flywheel.arbiter.evaluation.judges import prompts
 from flywheel.arbiter.evaluation.judges.criteria import Criterion
-from flywheel.arbiter.evaluation.judges.material import Material, conversation
+from flywheel.arbiter.evaluation.judges.material import Material
 from flywheel.arbiter.evaluation.judges.opinions import Abstention, Judgement, Score
 from flywheel.arbiter.evaluation.judges.panel import Case, Panel
 from flywheel.arbiter.evaluation.judges.settings import JudgedTerm
@@ -52,7 +52,7 @@ class JudgeEvaluator:
         terms = {criterion.term for criterion in self._criteria}
         if subject.task.tools and "tool" not in terms:
             return NotJudged(reason=NO_TOOL_CRITERION)
-        material = Material(task=conversation(subject.task.question), answer=subject.answer.text)
+        material = Material.of(subject.task, subject.answer)
         cases = [Case(material=material, criterion=criterion) for criterion in self._criteria]
         judgements = self._panel.judge(cases, tenant_id=subject.tenant_id)
         missing = [one for one in judgements if isinstance(one.finding, Abstention)]

@@ -3,10 +3,14 @@
 import re
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Self
 
 from msgspec import Struct
 
-from flywheel.records import Message
+from flywheel.arbiter.agents.strategy import Answer
+from flywheel.records import Message, ToolCall
+from flywheel.tasks.prompt import signature
+from flywheel.tasks.source import AgentTask
 
 SPECIAL_TOKENS = re.compile(
     r"<\|[^|<>\n]{1,40}\|>"  # ChatML, Llama 3, Phi
@@ -23,6 +27,16 @@ class Material(Struct, frozen=True, kw_only=True):
 
     task: str
     answer: str
+
+    @classmethod
+    def of(cls, task: AgentTask, answer: Answer) -> Self:
+        """An agent's answer, with the tools that it had and the calls that it made."""
+        tools = "\n".join(f"- {signature(tool)}" for tool in task.tools)
+        asked = conversation(task.question)
+        return cls(
+            task=f"{asked}\n\ntools that may be called:\n{tools}" if tools else asked,
+            answer=_with_calls(answer.text, answer.tool_calls),
+        )
 
     @property
     def characters(self) -> int:
@@ -66,5 +80,8 @@ def shown(text: str) -> str:
 
 def _said(message: Message) -> str:
     name = f" {message.name}" if message.name else ""
-    calls = "".join(f"\ncalls {call.name}({call.arguments})" for call in message.tool_calls)
-    return f"{message.role}{name}:\n{message.content or ''}{calls}"
+    return f"{message.role}{name}:\n{_with_calls(message.content or '', message.tool_calls)}"
+
+
+def _with_calls(text: str, calls: Sequence[ToolCall]) -> str:
+    return "\n".join([*([text] if text else []), *(f"calls {call.name}({call.arguments})" for call in calls)])
