@@ -14,6 +14,7 @@ from flywheel.arbiter.evaluation.judges.opinions import Score
 from flywheel.arbiter.outcomes import Outcome, record_new
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.registry import AgentRegistry
+from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.claims import Claims
 from flywheel.collection.segments import MARKER, segment_bytes
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
@@ -113,7 +114,7 @@ def fill(pool: BenchmarkPool) -> None:
         record_new(connection, remembered)
     claims = Claims(pool.engine, claim_s=30.0, kept=timedelta(hours=1))
     for tenant_id in (ERASED, OTHER):
-        claims.take(tenant_id, "run", b"digest")
+        claims.take(tenant_id, "run", b"digest", CancelToken())
         keep_opinion(pool, tenant_id)
     claims.close()
 
