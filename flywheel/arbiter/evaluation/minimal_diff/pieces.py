@@ -77,8 +77,8 @@ def _code(
         language,
         tree_of_code(old) if old else None,
         tree_of_code(new) if new else None,
-        old_facts=facts_of(old.tree, changed[0], path=path) if old else Facts(),
-        new_facts=facts_of(new.tree, changed[1], path=path) if new else Facts(),
+        old_facts=facts_of(old, changed[0], path=path) if old else Facts(),
+        new_facts=facts_of(new, changed[1], path=path) if new else Facts(),
         new_errors=new_errors,
         broken=new_errors > 0 and language.name not in PREPROCESSED,
     )

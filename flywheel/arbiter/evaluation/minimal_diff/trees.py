@@ -31,6 +31,7 @@ FUNCTIONS = NAMED_FUNCTIONS | {
 WRAPPERS = {"decorated_definition": "definition", "export_statement": "declaration", "template_declaration": None}
 ENCLOSED = {language.name: ('"""', '"""') if language.name == "python" else ("/*", "*/") for language in LANGUAGES}
 """How long strings and comments begin and end, which a part of a file may be cut off within."""
+BRANCH = re.compile(r"\s*?([ \t]*)(?:elif|else|except|finally)\b")
 DECLARATIONS = ("definition", "declaration", "_item", "_spec", "_specifier")
 WORD = re.compile(r"\w+")
 
@@ -98,33 +99,41 @@ class Identities:
 
 
 class Parsed(Struct, frozen=True):
-    """Code as a grammar reads it. ``errors``: how many places it could not read or had to fill in."""
+    """Code as a grammar reads it.
+
+    Attributes:
+        errors: how many places it could not read or had to fill in.
+        head: bytes that were put before the code, so that it can be read.
+        head_rows: rows of these.
+    """
 
     tree: Any
     source: bytes
     errors: int
+    head: int = 0
+    head_rows: int = 0
 
 
-def parsed(text: str, language: Language) -> Parsed:
-    """The code, read."""
-    source = text.encode("utf-8", "replace")
+def parsed(text: str, language: Language, *, head: str = "") -> Parsed:
+    """The code, read; ``head`` is what may have stood before it."""
+    source = (head + text).encode("utf-8", "replace")
     tree = parser(language.name).parse(source)
-    return Parsed(tree, source, _errors_in(tree))
+    return Parsed(tree, source, _errors_in(tree), len(head), head.count("\n"))
 
 
 def parsed_part(before: str, after: str, language: Language) -> tuple[Parsed, Parsed]:
     """Both sides of a part of a file, read: it begins where its outermost line does.
 
-    It may begin within a long string or comment, which nobody can see where its end stands. Both sides are read so
-    where more of them is code then.
+    It may begin within a long string or comment, which nobody can see where its end stands, or with a branch whose
+    beginning is cut off. Both sides are read so where more of them is code then.
     """
-    sides = [textwrap.dedent(side) for side in (before, after)]
+    old, new = (textwrap.dedent(side) for side in (before, after))
     start, end = ENCLOSED[language.name]
-    readings = [
-        [parsed(head + side, language) for side in sides] for head in ("", start)[: 1 + (end in before + after)]
-    ]
-    old, new = max(readings, key=lambda both: sum(_code_leaves(side) for side in both))
-    return old, new
+    heads = ["", start] if end in before + after else [""]
+    if language.name == "python" and (branch := BRANCH.match(old)):
+        heads += [f"{branch[1]}if _: _\n", f"{branch[1]}try: _\n"]
+    readings = [(parsed(old, language, head=head), parsed(new, language, head=head)) for head in heads]
+    return max(readings, key=lambda both: (sum(map(_code_leaves, both)), -sum(side.errors for side in both)))
 
 
 def _code_leaves(code: Parsed) -> int:
@@ -132,7 +141,7 @@ def _code_leaves(code: Parsed) -> int:
     count, stack = 0, [code.tree.root_node]
     while stack:
         node = stack.pop()
-        if node.is_error or node.type in COMMENTS or "string" in node.type:
+        if node.is_error or node.type in COMMENTS or "string" in node.type or node.end_byte <= code.head:
             continue
         count += not node.child_count
         stack += node.children
@@ -147,6 +156,8 @@ def tree_of_code(code: Parsed) -> Node:
         inner, parent = stack.pop()
         if isinstance(inner, str):
             parent.children.append(_leaf("text", inner, parent))
+            continue
+        if inner.end_byte <= code.head:
             continue
         node = _node(inner, parent)
         if node is None:
