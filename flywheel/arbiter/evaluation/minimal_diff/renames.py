@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from flywheel.arbiter.evaluation.minimal_diff.matching import Pair, names_of
-from flywheel.arbiter.evaluation.minimal_diff.trees import IDENTIFIERS, Node
+from flywheel.arbiter.evaluation.minimal_diff.trees import IDENTIFIERS, Node, same_shape
 
 CONSISTENT = 0.8
 """Share of a name's replaced places in a function at which the same new name stands."""
@@ -34,7 +34,7 @@ def rename(updates: Iterable[Pair]) -> tuple[Rename, ...]:
     votes: Votes = defaultdict(Counter)
     scopes: dict[Node, Node] = {}
     for one, other in updates:
-        if one.kind in IDENTIFIERS and one.parent and other.parent and one.parent.shape == other.parent.shape:
+        if one.kind in IDENTIFIERS and one.parent and other.parent and same_shape(one.parent, other.parent):
             votes[one.scope, one.label][other.label] += 1
             scopes.setdefault(one.scope, other.scope)
     return _applied(_consistent(votes, scopes))

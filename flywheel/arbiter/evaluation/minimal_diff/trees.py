@@ -39,13 +39,13 @@ WORD = re.compile(r"\w+")
 class Node:
     """A node of a tree, and what it is matched with.
 
-    ``identity`` is the same for equal subtrees, ``shape`` for those that differ in names alone; ``weight`` is the
-    number of leaves, ``size`` that of nodes. ``whole``: everything below is matched as well; ``moved``: it stands
-    elsewhere. ``scope`` is the function that it belongs to, else the tree.
+    ``identity`` is the same for equal subtrees; ``weight`` is the number of leaves, ``size`` that of nodes. ``whole``:
+    everything below is matched as well; ``moved``: it stands elsewhere. ``scope`` is the function that it belongs to,
+    else the tree.
     """
 
     __slots__ = (
-        *("kind", "label", "name", "parent", "children", "scope", "weight", "size", "identity", "shape"),
+        *("kind", "label", "name", "parent", "children", "scope", "weight", "size", "identity"),
         *("partner", "whole", "moved"),
     )
 
@@ -58,7 +58,7 @@ class Node:
         self.scope: Node = parent.scope if parent else self
         self.weight = weight
         self.size = 1
-        self.identity = self.shape = -1
+        self.identity = -1
         self.partner: Node | None = None
         self.whole = self.moved = False
 
@@ -82,20 +82,32 @@ class Identities:
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._shapes: dict[Hashable, int] = {}
 
     def number(self, tree: Node) -> None:
-        """Set identities and shapes, and weights and sizes of inner nodes, from the leaves up."""
+        """Set identities, and weights and sizes of inner nodes, from the leaves up."""
+        numbers = self._numbers
         for node in reversed(list(tree.walk())):
-            label = node.label
+            own: Hashable = (node.kind, node.label)
             if node.children:
                 node.weight = sum([child.weight for child in node.children])
                 node.size = 1 + sum([child.size for child in node.children])
-            own = (node.kind, label, *[child.identity for child in node.children])
-            node.identity = self._numbers.setdefault(own, len(self._numbers))
-            label = "" if node.kind in IDENTIFIERS else label
-            own = (node.kind, label, *[child.shape for child in node.children])
-            node.shape = self._shapes.setdefault(own, len(self._shapes))
+                own = (node.kind, *[child.identity for child in node.children])
+            node.identity = numbers.setdefault(own, len(numbers))
+
+
+def same_shape(one: Node, other: Node) -> bool:
+    """Whether two trees differ in names alone."""
+    pairs = [(one, other)]
+    while pairs:
+        left, right = pairs.pop()
+        if left.identity == right.identity:
+            continue
+        if left.kind != right.kind or len(left.children) != len(right.children):
+            return False
+        if not left.children and left.kind not in IDENTIFIERS:
+            return False
+        pairs += zip(left.children, right.children, strict=True)
+    return True
 
 
 class Parsed(Struct, frozen=True):
