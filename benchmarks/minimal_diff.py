@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
 from flywheel.arbiter.evaluation.change import Change, change_of_text
 from flywheel.arbiter.evaluation.minimal_diff.scoring import score

@@ -47,8 +47,9 @@ def pieces_of(file: FileChange, changes: LineChanges) -> list[Piece]:
     if max(len(file.before or ""), len(file.after or "")) > LARGEST:
         language = None
     if language is None:
-        hunks = [(hunk.before, hunk.after) for hunk in file.hunks]
-        return [_prose(*side) for side in hunks or [(file.before, file.after)]]
+        if not file.hunks:
+            return [_prose(file.before, file.after)]
+        return [_prose(hunk.before, hunk.after) for hunk in file.hunks]
     if not file.hunks:
         old, new = (None if text is None else parsed(text, language) for text in (file.before, file.after))
         return [_code(old, new, (_rows(changes.removed), _rows(changes.added)), language, path=file.path)]
