@@ -1,0 +1,60 @@
+"""What a command works on: a folder as it is, with files put over it."""
+
+import io
+import os
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from flywheel.errors import SandboxError
+
+EXECUTABLE, PLAIN = 0o755, 0o644
+
+
+class Workspace(Struct, frozen=True, kw_only=True):
+    """A folder, and files that are written over it, by paths in it; None takes one away. ``excluded`` names are left out.
+
+    Nothing of it is ever changed: commands get copies.
+    """
+
+    folder: Path | None = None
+    files: Mapping[str, str | bytes | None] = {}
+    excluded: tuple[str, ...] = ()
+
+    def write_tar(self, out: IO[bytes]) -> None:
+        """The whole as a tar stream. Links stay links; devices and sockets are left out.
+
+        Raises:
+            SandboxError: a part of the folder cannot be read.
+        """
+        with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+            if self.folder is not None:
+                self._add_folder(archive, self.folder)
+            for path, content in self.files.items():
+                if content is not None:
+                    self._add_file(archive, path, content.encode() if isinstance(content, str) else content)
+
+    def _add_folder(self, archive: tarfile.TarFile, folder: Path) -> None:
+        def wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+            if member.name in self.files or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+                return None
+            return None if os.path.basename(member.name) in self.excluded else member
+
+        for entry in sorted(os.listdir(folder)):
+            try:
+                archive.add(folder / entry, arcname=entry, filter=wanted)
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise SandboxError(f"the workspace {folder} cannot be copied: {error}") from error
+
+    def _add_file(self, archive: tarfile.TarFile, path: str, content: bytes) -> None:
+        before = self.folder / path if self.folder else None
+        executable = os.access(before, os.X_OK) if before and before.is_file() else content.startswith(b"#!")
+        member = tarfile.TarInfo(path)
+        member.size = len(content)
+        member.mode = EXECUTABLE if executable else PLAIN
+        archive.addfile(member, io.BytesIO(content))
