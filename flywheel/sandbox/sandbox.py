@@ -35,7 +35,8 @@ from flywheel.sandbox.fences import (
 )
 from flywheel.sandbox.workspace import Workspace
 
-WARDEN = Path(__file__).with_name("warden.py")
+PACKAGES = str(Path(__file__).parents[2])
+WARDEN = f"import sys; sys.path.append({PACKAGES!r}); from flywheel.sandbox.warden import main; main()"
 PYTHON = sys.executable
 GRACE_S = 30.0  # for the copy, the start and the end; the warden itself keeps the command's time
 FIRST_OWN_USER = 1 << 30  # no system gives out users from there on
@@ -182,7 +183,7 @@ def _environment(places: Sequence[str]) -> dict[str, str]:
 def _warden(job: dict[str, Any], workspace: Workspace, limits: Limits) -> dict[str, Any]:
     """What the warden says."""
     steps = steps_of(job["readable"], disk_bytes=limits.disk_bytes)
-    command = [PYTHON, "-I", "-S", str(WARDEN)]
+    command = [PYTHON, "-I", "-S", "-c", WARDEN]
     if job["fence"] is Fence.BUBBLEWRAP:
         program = bubblewrap()
         if program is None:

@@ -255,10 +255,25 @@ def test_what_is_left_out_of_the_copy_is_not_there(tmp_path: Path, fence: Fence)
     assert ran.output.decode().split() == ["./src/a.py", "./tool", "ran"]
 
 
-def test_where_nothing_can_be_confined_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    warden = tmp_path / "warden.py"
-    warden.write_text('print(\'{"broken": "no such limit"}\')')
-    monkeypatch.setattr(sandbox, "WARDEN", warden)
+def test_one_process_alone_is_held_by_landlock_as_the_user_who_started_it() -> None:
+    body = """
+        import os, socket
+        for attempt in (os.fork, socket.socket, lambda: open("/etc/passwd", "a"), lambda: os.listdir("/home")):
+            try: print("did", attempt())
+            except OSError as error: print(type(error).__name__)
+        open("own", "w").write("x")
+    """
+    try:
+        ran = python(body, Fence.LANDLOCK, limits=Limits(wall_s=5.0, processes=1), collect=("own",))
+    except SandboxError as error:
+        pytest.skip(f"no Landlock here: {error}")
+    assert ran.output.decode().split() == ["PermissionError"] * 4
+    assert ran.files == {"own": b"x"}
+    assert {"no new processes", "no network"} <= set(ran.confined)
+
+
+def test_where_nothing_can_be_confined_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "WARDEN", 'print(\'{"broken": "no such limit"}\')')
     with pytest.raises(SandboxError, match="could not be confined: no such limit"):
         run(["true"], Workspace(), fence=Fence.LANDLOCK)
 
