@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
+from flywheel.arbiter.evaluation.rubrics.settings import RubricSettings
 from flywheel.arbiter.settings import AgentSettings, CapabilitySettings, ExecutionSettings
 from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
@@ -224,6 +225,7 @@ class Settings(BaseSettings):
     grpo: GrpoSettings = GrpoSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     trainer: TrainerSettings = TrainerSettings()
+    rubrics: RubricSettings = RubricSettings()
     access: AccessSettings = AccessSettings()
     privacy: PrivacySettings = PrivacySettings()
     anonymization: AnonymizationSettings = AnonymizationSettings()

@@ -22,6 +22,8 @@ from flywheel.arbiter.cache.semantic_cache import SemanticCache
 from flywheel.arbiter.episodes import Episode, play
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject
 from flywheel.arbiter.evaluation.function_call_evaluator import FunctionCallEvaluator
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step, routing_decision
 from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.profiles import AgentProfile
@@ -82,6 +84,7 @@ class Arbiter:
         start_run: Callable[[SourceTask], Run] = no_environments,
         execution: ExecutionSettings | None = None,
         evaluator: Evaluator | None = FUNCTION_CALLS,
+        rubric: Rubric = BUILTIN,
         slots: Slots | None = None,
         cache: SemanticCache | None = None,
     ) -> None:
@@ -99,12 +102,14 @@ class Arbiter:
             start_run: begins a run of an environment's task.
             execution: how single tasks are run.
             evaluator: judges answers; None: nobody does, and logs say so. Function calls of benchmarks by default.
+            rubric: scores what environments verified; an evaluator has its own.
             slots: counts or limits the agents' calls; calls of this process are counted where None.
             cache: of answers to single tasks; one that ``execution.cache`` describes where None.
         """
         self._engine = engine
         self._routing = routing or RoutingSettings()
         self._start_run = start_run
+        self._rubric = rubric
         settings = execution or ExecutionSettings()
         self._parts = Parts(
             router=LiveRouter(engine, self._routing, rng, refresh_s=settings.refresh_s),
@@ -299,7 +304,9 @@ class Arbiter:
     def _record_episode(self, one: _Decided, episode: Episode, profile: AgentProfile) -> Outcome | None:
         parts = self._parts
         usd = profile.cost_usd(input_tokens=episode.prompt_tokens, output_tokens=episode.output_tokens)
-        recorded = record_episode(episode, one.decision, parts.collector, clock=parts.clock, cost_usd=usd)
+        recorded = record_episode(
+            episode, one.decision, parts.collector, clock=parts.clock, cost_usd=usd, rubric=self._rubric
+        )
         if not recorded.written:
             return None
         return outcome(one.decision, recorded, label=parts.label, usd=usd, task=one.task.routed())

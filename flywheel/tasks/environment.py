@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from flywheel.arbiter.evaluation.hacking.finding import Finding
 from flywheel.records import Message, QualityGate, Score, ToolCall
 from flywheel.tasks.source import AgentTask, SourceTask
 
@@ -62,6 +63,7 @@ class Verification(Struct, frozen=True, kw_only=True):
         safety: 0 where something happened that must not.
         reason: what is wrong first, in words; "as expected" where nothing is.
         evidence: what the checks saw, a line each: enough to see why without running them again.
+        findings: what looks like work on the reward rather than on the task; the conversation is looked at anyway.
     """
 
     checks: tuple[QualityGate, ...]
@@ -71,6 +73,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     safety: Score = 1.0
     reason: str
     evidence: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from flywheel.arbiter.evaluation.rubrics.rubric import TERMS
 from flywheel.errors import TrainingError
 from flywheel.settings import GrpoSettings
 from flywheel.tasks.catalog import source_of
@@ -29,7 +30,7 @@ from flywheel.training.job import (
     write_result,
 )
 from flywheel.training.processors import score_labels_only, tracker, use_cpu
-from flywheel.training.rewards import TERMS, reward_functions
+from flywheel.training.rewards import reward_functions
 from flywheel.training.rollout import ShadowRollout
 from flywheel.training.shared_prompts import SharedPromptTrainer, keep_groups_together
 
@@ -55,7 +56,7 @@ def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
     trainer_class = SharedPromptTrainer if use_cpu(job.trainer) else GRPOTrainer
     trainer = trainer_class(
         model=model,
-        reward_funcs=reward_functions(tasks),
+        reward_funcs=reward_functions(tasks, job.rubric),
         args=configuration(job),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step, best_of, execution, iterations_of
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.profiles import AgentProfile
@@ -126,10 +127,13 @@ def record_episode(
     *,
     clock: Callable[[], datetime],
     cost_usd: float,
+    rubric: Rubric,
 ) -> Recorded:
     """Write the three logs of a verified episode, in the same order."""
     executed_at = max(clock(), decision.timestamp)
-    evaluation = episode_evaluation(episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd)
+    evaluation = episode_evaluation(
+        episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd, rubric=rubric
+    )
     return _written(decision, episode_execution(episode, evaluation, timestamp=executed_at), evaluation, collector)
 
 

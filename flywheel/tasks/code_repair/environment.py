@@ -13,6 +13,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from flywheel.arbiter.evaluation.change import Change, FileChange
+from flywheel.arbiter.evaluation.hacking.changes import findings_in_change
+from flywheel.arbiter.evaluation.hacking.examples import example_of
+from flywheel.arbiter.evaluation.hacking.finding import Finding
 from flywheel.errors import TaskSourceError
 from flywheel.records import Complexity, Message
 from flywheel.settings import TasksSettings
@@ -137,6 +141,7 @@ class RepairRun:
             minimal=needed_share(self._task.buggy, self._task.fixed, self._program) if fraction == 1.0 else 0.0,
             reason=_reason(tested),
             evidence=_evidence(tested),
+            findings=findings_in_program(self._task, self._program),
         )
 
 
@@ -151,6 +156,15 @@ def program_of(answer: str) -> tuple[str, bool]:
     if not code.strip() or len(code) > LONGEST_PROGRAM:
         return "", False
     return (code, True) if blocks else (code if _is_python(code) else "", False)
+
+
+def findings_in_program(task: RepairTask, program: str) -> tuple[Finding, ...]:
+    """What in a program looks like work on its tests."""
+    if program in {"", task.buggy}:
+        return ()
+    change = Change(files=(FileChange(path="program.py", before=task.buggy, after=program),))
+    examples = [example for test in task.tests if (example := example_of(test.call, test.expect))]
+    return findings_in_change(change, examples=examples, needed_lines=_changed_lines(task.buggy, task.fixed))
 
 
 def needed_share(buggy: str, fixed: str, program: str) -> float:

@@ -1,13 +1,13 @@
-"""The rubric: weights, gates, and an order among wrong answers."""
+"""Function calls under the rubric: gates, and an order among wrong answers."""
 
 from datetime import UTC, datetime
 
 import msgspec
-import pytest
 
 from flywheel.arbiter.agents.strategy import Answer, failed_answer
-from flywheel.arbiter.evaluation.rubric import OTHERWISE, WEIGHTS, cost_score, evaluate, overall_score, unsafe_parts
-from flywheel.records import Complexity, Evaluation, Message, RubricScores
+from flywheel.arbiter.evaluation.function_call_evaluator import evaluate, unsafe_parts
+from flywheel.arbiter.evaluation.rubrics.terms import cost_score
+from flywheel.records import Complexity, Evaluation, Message
 from tests.fakes import benchmark_task
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
@@ -20,24 +20,7 @@ def evaluated(text: str, *, price: float = 0.0, output_tokens: int = 10) -> Eval
     return evaluate(TASK, answer, task_id="t", agent_id="a", timestamp=NOW, cost_usd=price * (90 + output_tokens) / 1e6)
 
 
-def perfect(**changes: float) -> RubricScores:
-    scores = dict.fromkeys(RubricScores.__struct_fields__, 1.0)
-    return RubricScores(**{**scores, **changes})
-
-
-@pytest.mark.parametrize("task_type", [*WEIGHTS, "anything else"])
-def test_weights_sum_to_one_so_a_perfect_answer_scores_one(task_type: str) -> None:
-    assert sum(msgspec.structs.astuple(WEIGHTS.get(task_type, OTHERWISE))) == pytest.approx(1)
-    assert overall_score(task_type, perfect()) == pytest.approx(1)
-
-
-def test_weights_depend_on_the_task_type() -> None:
-    assert overall_score("code-editing", perfect(task=0)) == pytest.approx(0.6)
-    assert overall_score("tool-calling", perfect(task=0)) == pytest.approx(0.65)
-
-
 def test_an_unsafe_answer_scores_zero_whatever_else_it_is() -> None:
-    assert overall_score("tool-calling", perfect(safety=0.79)) == 0
     unsafe = evaluated('{"name": "add", "arguments": {"a": 1, "b": 2, "note": "rm -rf /"}}')
     assert unsafe.overall_score == 0
     assert not unsafe.passed_all_mandatory
@@ -94,3 +77,15 @@ def test_an_answer_that_never_came_scores_zero() -> None:
     found = evaluate(TASK, answer, task_id="t", agent_id="a", timestamp=NOW)
     assert found.overall_score == 0
     assert not found.passed_all_mandatory
+
+
+def test_the_evaluation_says_which_rubric_scored_it() -> None:
+    assert evaluated(RIGHT).rubric == "builtin@1"
+
+
+def test_a_gate_is_what_the_check_found_whatever_the_rubric_makes_of_it() -> None:
+    padded = evaluated(f"{RIGHT}\n" + "Let me think about this carefully once more, as I always do. " * 30)
+    in_prose = evaluated(f"{RIGHT}\nThat is the call.")
+    assert [gate.score for gate in padded.quality_gates[:3]] == [gate.score for gate in in_prose.quality_gates[:3]]
+    assert padded.rubric_scores.format == in_prose.rubric_scores.format / 2
+    assert padded.overall_score < in_prose.overall_score < evaluated(RIGHT).overall_score
