@@ -3,7 +3,8 @@
 import io
 import os
 import tarfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -12,16 +13,18 @@ from msgspec import Struct
 from flywheel.errors import SandboxError
 
 EXECUTABLE, PLAIN = 0o755, 0o644
+Filter = Callable[[tarfile.TarInfo], tarfile.TarInfo | None]
 
 
 class Workspace(Struct, frozen=True, kw_only=True):
-    """A folder, and files that are written over it, by paths in it; None takes one away. ``excluded`` names are left out.
+    """A folder, and what is put over it, by paths in it. Nothing of it is ever changed: commands get copies.
 
-    Nothing of it is ever changed: commands get copies.
+    ``files`` has contents, or a path to take the file or link from as it is; None takes one away. ``excluded`` are
+    names of files and folders to be left out wherever they are.
     """
 
     folder: Path | None = None
-    files: Mapping[str, str | bytes | None] = {}
+    files: Mapping[str, str | bytes | Path | None] = {}
     excluded: tuple[str, ...] = ()
 
     def write_tar(self, out: IO[bytes]) -> None:
@@ -34,7 +37,9 @@ class Workspace(Struct, frozen=True, kw_only=True):
             if self.folder is not None:
                 self._add_folder(archive, self.folder)
             for path, content in self.files.items():
-                if content is not None:
+                if isinstance(content, Path):
+                    self._add(archive, content, path)
+                elif content is not None:
                     self._add_file(archive, path, content.encode() if isinstance(content, str) else content)
 
     def _add_folder(self, archive: tarfile.TarFile, folder: Path) -> None:
@@ -44,17 +49,22 @@ class Workspace(Struct, frozen=True, kw_only=True):
             return None if os.path.basename(member.name) in self.excluded else member
 
         for entry in sorted(os.listdir(folder)):
-            try:
-                archive.add(folder / entry, arcname=entry, filter=wanted)
-            except BrokenPipeError:
-                raise
-            except OSError as error:
-                raise SandboxError(f"the workspace {folder} cannot be copied: {error}") from error
+            self._add(archive, folder / entry, entry, wanted)
+
+    @staticmethod
+    def _add(archive: tarfile.TarFile, source: Path, name: str, wanted: Filter | None = None) -> None:
+        try:
+            archive.add(source, arcname=name, filter=wanted)
+        except BrokenPipeError:
+            raise  # nobody reads any more
+        except OSError as error:
+            raise SandboxError(f"the workspace cannot be copied: {error}") from error
 
     def _add_file(self, archive: tarfile.TarFile, path: str, content: bytes) -> None:
         before = self.folder / path if self.folder else None
         executable = os.access(before, os.X_OK) if before and before.is_file() else content.startswith(b"#!")
         member = tarfile.TarInfo(path)
         member.size = len(content)
+        member.mtime = time.time()  # or what was built from the file before would be taken for newer
         member.mode = EXECUTABLE if executable else PLAIN
         archive.addfile(member, io.BytesIO(content))
