@@ -14,6 +14,7 @@ from flywheel.cli.agents import agents
 from flywheel.cli.collection import collection
 from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
+from flywheel.cli.evaluate import evaluate, spec
 from flywheel.cli.ingest import ingest
 from flywheel.cli.keys import keys
 from flywheel.cli.models import models
@@ -69,6 +70,7 @@ pool.add_command(erase)
 COMMANDS = (
     *(up, down, status, serve, quickstart, ingest, collection),
     *(pool, quarantine, privacy, access, keys, pii, agents, router, models, tasks),
+    *(evaluate, spec),
 )
 for command in COMMANDS:
     main.add_command(command)

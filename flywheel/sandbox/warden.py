@@ -159,7 +159,7 @@ class Warden:
         try:
             os.execvpe(self.job["argv"][0], self.job["argv"], self.job["environment"])
         except (OSError, ValueError) as error:
-            tell(telling, {"not_started": str(error)})
+            tell(telling, {"not_started": getattr(error, "strerror", None) or str(error)})
         os._exit(127)
 
     def confine(self) -> list[str]:

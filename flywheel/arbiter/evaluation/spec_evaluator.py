@@ -1,16 +1,16 @@
 """Evaluates a change under a working spec: all its gates, its waivers, and the verdict (SPEC section 7)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from flywheel.arbiter.evaluation.change import Change
 from flywheel.arbiter.evaluation.gates.budget import Budget, adherence
-from flywheel.arbiter.evaluation.gates.gate import Candidate, Evidence, Gate, Outcome
+from flywheel.arbiter.evaluation.gates.gate import Candidate, Gate, Outcome
 from flywheel.arbiter.evaluation.gates.running import SandboxedCommands, workspace_of
 from flywheel.arbiter.evaluation.spec_verdict import BudgetUsage, CawsScores, SpecVerdict
 from flywheel.arbiter.evaluation.working_spec.spec import Waiver, WorkingSpec
@@ -77,7 +77,7 @@ class IgnoredWaiver(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class SpecEvaluation(Struct, frozen=True, kw_only=True, dict=True):
+class SpecEvaluation(Struct, frozen=True, kw_only=True):
     """What an evaluation under a working spec came to."""
 
     spec: WorkingSpec
@@ -107,7 +107,7 @@ class SpecEvaluation(Struct, frozen=True, kw_only=True, dict=True):
         """Whether it stayed within its budget, waived or not."""
         return self.budget_usage.budget_compliant
 
-    @cached_property
+    @property
     def waivers_used(self) -> tuple[Waiver, ...]:
         """The waivers without which it would not have passed."""
         used = {result.waiver for result in self.results if result.waiver is not None}
@@ -125,8 +125,8 @@ class SpecEvaluation(Struct, frozen=True, kw_only=True, dict=True):
         - evidence completeness: gates that ran / all gates.
         - budget adherence: the smaller of limit / used, for files and for lines, at most 1.
         - gate integrity: mandatory gates that were passed / mandatory gates; a waived one was not passed.
-        - provenance clarity: share of what is known of five: agent, task, commit, that the files were known whole, and
-          that every command was confined, its network and files included.
+        - provenance clarity: share of four that are known: the agent, the task, the commit before, and that nothing but
+          the workspace could have a say, because every command that ran was confined.
         """
         mandatory = [result for result in self.results if result.mandatory]
         return CawsScores(
@@ -140,7 +140,7 @@ class SpecEvaluation(Struct, frozen=True, kw_only=True, dict=True):
         origin = self.origin
         ran = [result.outcome.evidence for result in self.results if result.outcome.evidence.command]
         said = tuple(value is not None for value in (origin.agent_id, origin.task_id, origin.commit))
-        return (*said, all(map(_is_confined, ran)))
+        return (*said, all("no network" in evidence.confined for evidence in ran))
 
     @property
     def reason(self) -> str:
@@ -219,15 +219,7 @@ def _result(spec: WorkingSpec, gate: Gate, candidate: Candidate, at: datetime) -
         return result
     waivers = (waiver for waiver in spec.waivers if waiver.gate == gate.title and waiver.refusal(at) is None)
     waiver = next(waivers, None)
-    return result if waiver is None else GateResult(**{**_fields(result), "waiver": waiver.id})
-
-
-def _fields(result: GateResult) -> dict[str, object]:
-    return {name: getattr(result, name) for name in result.__struct_fields__}
-
-
-def _is_confined(evidence: Evidence) -> bool:
-    return {"no network"} <= set(evidence.confined)
+    return result if waiver is None else msgspec.structs.replace(result, waiver=waiver.id)
 
 
 def _why(result: GateResult) -> str:
@@ -236,6 +228,6 @@ def _why(result: GateResult) -> str:
     return f"{result.outcome.reason} ({result.outcome.score:.3g} of at least {result.threshold:g})"
 
 
-def _share(facts: Sequence[bool]) -> float:
+def _share(facts: Iterable[bool]) -> float:
     known = list(facts)
     return sum(known) / len(known) if known else 1.0

@@ -74,7 +74,7 @@ def ending(ran: Ran) -> str:
 def missing_program(command: tuple[str, ...], ran: Ran) -> str | None:
     """Why a command could not be run at all, in words; None where it ran."""
     if ran.not_started is not None:
-        return f"{command[0]} cannot be started: {ran.not_started}"
+        return f"{command[0]} cannot be started: {ran.not_started}; install it, or name its folder under readable"
     output = ran.output.decode(errors="replace")
     if ran.exit_code in {NOT_FOUND, NOT_EXECUTABLE}:
         last = output.strip().splitlines()[-1:] or ["it says no more"]

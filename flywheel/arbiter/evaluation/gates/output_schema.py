@@ -38,7 +38,13 @@ class OutputSchema(Gate):
             value = json.loads(content, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
             return Outcome(score=0.0, reason=f"{self.file} is no JSON: {error}")
-        findings = self._findings(value)
+        from referencing.exceptions import Unresolvable
+
+        try:
+            findings = self._findings(value)
+        except (Unresolvable, RecursionError) as error:
+            reason = f"the schema cannot be applied: {error}"
+            return Outcome(score=0.0, reason=reason, error=reason)
         reason = f"{self.file} breaks the schema in {len(findings)} places" if findings else f"{self.file} is valid"
         return Outcome(
             score=float(not findings), reason=reason, evidence=Evidence(findings=tuple(findings[:MOST_FINDINGS]))

@@ -14,6 +14,12 @@ from flywheel.errors import InputError
 
 LARGEST_FILE_BYTES = 1 << 20
 SHOWN_PROBLEMS = 10
+DEEPEST = 50
+BEGINS = (
+    *(yaml.FlowMappingStartToken, yaml.FlowSequenceStartToken),
+    *(yaml.BlockMappingStartToken, yaml.BlockSequenceStartToken),
+)
+ENDS = (yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken, yaml.BlockEndToken)
 Place = Sequence[int | str]
 
 
@@ -86,10 +92,7 @@ def parse_spec(text: str, *, name: str) -> WorkingSpec | list[Problem]:
 
 def _tree(text: str) -> yaml.Node | None:
     """The text's nodes with their lines; aliases and keys that stand twice are errors."""
-    for token in yaml.scan(text, Loader=yaml.SafeLoader):
-        if isinstance(token, yaml.AliasToken):
-            message = f"*{token.value}: aliases are not read; write it out"
-            raise yaml.MarkedYAMLError(problem=message, problem_mark=token.start_mark)
+    _refuse_what_grows(text)
     tree = yaml.compose(text, Loader=yaml.SafeLoader)
     pending = [tree] if tree is not None else []
     while pending:
@@ -104,6 +107,18 @@ def _tree(text: str) -> yaml.Node | None:
                 keys.add(str(key.value))
                 pending.append(value)
     return tree
+
+
+def _refuse_what_grows(text: str) -> None:
+    """A small text can stand for much by aliases, and take long by its depth."""
+    depth = 0
+    for token in yaml.scan(text, Loader=yaml.SafeLoader):
+        if isinstance(token, yaml.AliasToken):
+            message = f"*{token.value}: aliases are not read; write it out"
+            raise yaml.MarkedYAMLError(problem=message, problem_mark=token.start_mark)
+        depth += isinstance(token, BEGINS) - isinstance(token, ENDS)
+        if depth > DEEPEST:
+            raise yaml.MarkedYAMLError(problem=f"more than {DEEPEST} levels deep", problem_mark=token.start_mark)
 
 
 def _problem(tree: yaml.Node, name: str, place: Place, message: str) -> Problem:

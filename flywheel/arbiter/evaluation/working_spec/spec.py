@@ -138,4 +138,4 @@ class WorkingSpec(Section):
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a working spec, for editors and other programs."""
     schema = WorkingSpec.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Working spec", **schema}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Working spec"}
