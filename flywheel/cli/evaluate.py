@@ -190,7 +190,8 @@ def _show_waivers(found: "SpecEvaluation") -> None:
     for waiver in found.spec.waivers:
         state = "used" if waiver.id in used else ignored.get(waiver.id, "not needed")
         click.echo(
-            f"  {waiver.id}: {waiver.gate}, by {waiver.owner or 'nobody'} until {waiver.expires}, {state}: {waiver.reason}"
+            f"  {waiver.id}: {waiver.gate}, by {waiver.owner or 'nobody'} until {waiver.expires}, {state}: "
+            f"{waiver.reason}"
         )
 
 
@@ -204,9 +205,7 @@ def _document(found: "SpecEvaluation") -> dict[str, Any]:
         "gates": [_gate(result) for result in found.results],
         "waivers": {
             "used": [waiver.model_dump(mode="json") for waiver in found.waivers_used],
-            "ignored": [
-                {**one.waiver.model_dump(mode="json"), "why": one.reason} for one in found.ignored_waivers
-            ],
+            "ignored": [{**one.waiver.model_dump(mode="json"), "why": one.reason} for one in found.ignored_waivers],
         },
         "cawsCompliant": found.caws_compliant,
         "budgetCompliant": found.budget_compliant,

@@ -3,6 +3,7 @@
 Each is tried once, in this order, with a command that does nothing; the first that holds it is used from then on.
 """
 
+import glob
 import os
 import shutil
 import sys
@@ -14,8 +15,8 @@ HERE = Path(__file__).parent
 HOME = "/tmp/sandbox"  # noqa: S108 - in a file system of its own
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = (
-    *("alternatives", "ca-certificates", "group", "hosts", "java-17-openjdk", "ld.so.cache", "ld.so.conf"),
-    *("ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "passwd", "pki/tls/certs", "ssl/certs"),
+    *("alternatives", "ca-certificates", "group", "hosts", "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
+    *("localtime", "mime.types", "nsswitch.conf", "passwd", "pki/tls/certs", "ssl/certs"),
 )
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 KEPT_RIGHTS = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_PTRACE")
@@ -35,7 +36,7 @@ class Fence(StrEnum):
 def default_readable() -> tuple[str, ...]:
     """What every command may read: the system's programs, this Python, and its settings that hold no secrets."""
     pythons = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    settings = (f"/etc/{name}" for name in SETTINGS)
+    settings = (path for name in SETTINGS for path in sorted(glob.glob(f"/etc/{name}")))
     return tuple(path for path in (*SYSTEM, *sorted(pythons), *settings) if os.path.exists(path))
 
 

@@ -26,7 +26,7 @@ SECCOMP_MODE_FILTER = 2
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 CLONE_THREAD, X32 = 0x00010000, 0x40000000  # from X32 on the same calls have second numbers
 EPERM, ENOSYS = 1, 38
-# By architecture: its number in audit records, fork and vfork, clone, socket. clone3 and io_uring are 435 and 425 on all.
+# By architecture: its number in audit records, fork and vfork, clone, socket. The next two are the same on all.
 SYSTEM_CALLS = {"x86_64": (0xC000003E, (57, 58), 56, 41), "aarch64": (0xC00000B7, (), 220, 198)}
 CLONE3, IO_URING_SETUP = 435, 425
 libc = ctypes.CDLL(None, use_errno=True)
@@ -86,11 +86,11 @@ def control(option: int, value: int) -> None:
     _checked(libc.prctl(option, value, 0, 0, 0), f"prctl {option}")
 
 
-def limit(kind: int, wanted: int) -> None:
-    """Lower a limit; one that is lower already stays."""
+def limit(kind: int, wanted: int, *, spare: int = 0) -> None:
+    """Lower a limit; one that is lower already stays. ``spare`` is what the hard limit is above the soft one."""
     _, hard = resource.getrlimit(kind)
-    value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(kind, (value, value))
+    most = wanted + spare if hard == resource.RLIM_INFINITY else min(wanted + spare, hard)
+    resource.setrlimit(kind, (min(wanted, most), most))
 
 
 def landlock(rights: Iterable[tuple[str, int]]) -> bool:

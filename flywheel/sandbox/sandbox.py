@@ -161,7 +161,9 @@ def working_fence() -> Fence:
             continue
         if ran.succeeded:
             return fence
-        reasons.append(f"{fence}: Python does not start in it: {ran.not_started or ran.output.decode(errors='replace')}")
+        reasons.append(
+            f"{fence}: Python does not start in it: {ran.not_started or ran.output.decode(errors='replace')}"
+        )
     raise SandboxError(f"nothing here can confine a command: {'; '.join(reasons)}")
 
 
@@ -245,8 +247,10 @@ def _death(code: int) -> str:
 def _read(said: dict[str, Any], fence: Fence, limits: Limits) -> Ran:
     exit_code = said["exit"]
     ended = ENDINGS.get(said["ended"])
-    if exit_code == -signal.SIGXCPU or (exit_code == -signal.SIGKILL and ended is None):
-        ended = f"it used its {limits.cpu_s} s of processor time, or was killed for memory"
+    if ended is None and exit_code == -signal.SIGXCPU:
+        ended = f"it used its {limits.cpu_s} s of processor time and was ended"
+    elif ended is None and exit_code == -signal.SIGKILL:
+        ended = "it was killed: for memory or processor time, or by one of its own"
     amounts = {
         "wall_s": limits.wall_s,
         "memory_mb": limits.memory_bytes >> 20,

@@ -1,6 +1,6 @@
 """Holds one command from inside its fence; ``sandbox.py`` starts it as a process of its own.
 
-It is imported, with nothing of the surroundings, by a Python started with ``-I -S``, and uses the standard library alone.
+A Python started with ``-I -S`` imports it: nothing of the surroundings is there but the standard library.
 It reads a line of JSON from standard input and then, as a tar stream, the workspace; it writes one line of JSON to
 standard output: ``{"broken"}`` where the command could not be confined and was not run, else what became of it. What
 the command may see is set up before it is there, what it wrote is read after all its processes are gone.
@@ -23,9 +23,10 @@ from typing import Any
 from flywheel.sandbox import kernel, usage
 from flywheel.sandbox.root import enter_namespaces
 
-NOBODY = 65534
+FEWER_USERS = 30_000  # from there on, and as many: where there are no more than 65,536 users
 TICK_S = 0.05
 DISK_TICK_S = 0.5
+INODE_BYTES = 1024  # of the kernel's memory, about, for each file in memory
 CHUNK_BYTES = 1 << 16
 CHUNKS_A_TICK = 64  # a flood must not keep the clock from being looked at
 LARGEST_FILE_BACK_BYTES = 16 << 20
@@ -71,6 +72,8 @@ class Warden:
         self.status: int | None = None
         self.ended: str | None = None
         self.output = bytearray()
+        self.disk = -1
+        self.disk_at = 0.0
 
     def run(self) -> dict[str, Any]:
         """Everything, from the workspace to the report."""
@@ -89,16 +92,18 @@ class Warden:
             said = {name: value for line in lines for name, value in json.loads(line).items()}
         if "broken" in said:
             raise ConfinementError(said["broken"])
-        self.watch(reading, started + self.limits["wall_s"])
-        seconds = time.monotonic() - started
-        left = len(self.running())
-        self.end_all()
+        try:
+            self.watch(reading, started + self.limits["wall_s"])
+            seconds = time.monotonic() - started
+            left = len(self.running())
+        finally:
+            self.end_all()
         self.drain(reading)
         return {**said, **self.report(), "seconds": seconds, "left": left}
 
     def report(self) -> dict[str, Any]:
         """What is to be said when all is over."""
-        full = self.status != 0 and os.statvfs(self.folder).f_bavail == 0
+        full = self.status != 0 and os.fstatvfs(self.disk).f_bavail == 0
         return {
             "exit": None if self.status is None else os.waitstatus_to_exitcode(self.status),
             "ended": self.ended or ("disk" if full else None),
@@ -113,6 +118,7 @@ class Warden:
                 place.mkdir(parents=True)
             if self.user is not None and place.stat().st_uid != self.user:
                 os.chown(place, self.user, self.user)
+        self.disk = os.open(self.folder, os.O_RDONLY)  # the command may take the folder away
         with self.acting_as_user(), tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as archive:
             archive.extraction_filter = lambda member, _folder: member  # from Python 3.14 on there is another
             try:
@@ -157,7 +163,7 @@ class Warden:
             tell(telling, {"broken": f"{type(error).__name__}: {error}"})
             os._exit(1)
         try:
-            os.execvpe(self.job["argv"][0], self.job["argv"], self.job["environment"])
+            os.execvpe(self.job["argv"][0], self.job["argv"], self.job["environment"])  # noqa: S606 - its purpose
         except (OSError, ValueError) as error:
             tell(telling, {"not_started": getattr(error, "strerror", None) or str(error)})
         os._exit(127)
@@ -171,11 +177,11 @@ class Warden:
             os.setgroups([])
             os.setresgid(self.user, self.user, self.user)
             os.setresuid(self.user, self.user, self.user)
-            words.append("user nobody" if self.user == NOBODY else "a user of its own")
+            words.append("a user of its own")
         kernel.control(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user takes it back
         kernel.control(kernel.PR_SET_NO_NEW_PRIVS, 1)
         words += self.limit_processes()
-        kernel.limit(resource.RLIMIT_CPU, self.limits["cpu_s"])
+        kernel.limit(resource.RLIMIT_CPU, self.limits["cpu_s"], spare=1)  # the second, in which it could end itself
         kernel.limit(resource.RLIMIT_DATA, self.limits["memory_bytes"])
         kernel.limit(resource.RLIMIT_FSIZE, min(self.limits["file_bytes"], self.limits["disk_bytes"]))
         kernel.limit(resource.RLIMIT_NOFILE, self.limits["open_files"])
@@ -269,10 +275,15 @@ class Warden:
         """The limit that all its processes together break: memory, or disk where the folder has no size of its own."""
         if usage.memory_bytes(self.running(), over=self.limits["memory_bytes"]) > self.limits["memory_bytes"]:
             return "memory"
-        if self.job["fence"] == "landlock" and now % DISK_TICK_S < TICK_S:
-            used = sum(map(usage.disk_bytes, self.job["places"]))
-            return "disk" if used > self.limits["disk_bytes"] else None
-        return None
+        return "disk" if now > self.disk_at and self.used_disk_bytes(now) > self.limits["disk_bytes"] else None
+
+    def used_disk_bytes(self, now: float) -> int:
+        """What the workspace takes. A file system of its own holds its size by itself, but files of no size are free."""
+        self.disk_at = now + DISK_TICK_S
+        if self.job["fence"] == "landlock":
+            return sum(map(usage.disk_bytes, self.job["places"]))
+        system = os.fstatvfs(self.disk)
+        return (system.f_files - system.f_ffree) * INODE_BYTES
 
     def running(self) -> list[int]:
         """Its processes."""
@@ -305,12 +316,11 @@ class Warden:
 
     def kept(self, name: str) -> str | None:
         """A file of the workspace, in base64; None where there is no such file in it."""
-        path = (self.folder / name).resolve()
-        if not path.is_relative_to(self.folder.resolve()) or not path.is_file():
-            return None
-        if path.stat().st_size > LARGEST_FILE_BACK_BYTES:
-            return None
-        return in_base64(path.read_bytes())
+        path = Path(os.path.realpath(self.folder / name))
+        with contextlib.suppress(OSError):  # one that it made unreadable is none either
+            if path.is_relative_to(os.path.realpath(self.folder)) and path.is_file():
+                return in_base64(path.read_bytes()) if path.stat().st_size <= LARGEST_FILE_BACK_BYTES else None
+        return None
 
 
 def in_base64(content: bytes | bytearray) -> str:
@@ -324,18 +334,22 @@ def tell(telling: int, words: dict[str, Any]) -> None:
 
 
 def chosen_user(own: int) -> int | None:
-    """A user whom nobody else is, or the user nobody where there are not so many; None where it could not read Python."""
+    """A user whom nobody else is; None where there is none, or where it could not read Python."""
     if not readable_by_anybody(Path(sys.base_prefix)):
         return None
+    return next((user for user in (own, FEWER_USERS + own % FEWER_USERS) if can_become(user)), None)
+
+
+def can_become(user: int) -> bool:
+    """Whether there is such a user here."""
     child = os.fork()
     if child == 0:
         with contextlib.suppress(OSError):
-            os.setresgid(own, own, own)
-            os.setresuid(own, own, own)
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
             os._exit(0)
         os._exit(1)
-    _, status = os.waitpid(child, 0)
-    return own if status == 0 else NOBODY
+    return os.waitpid(child, 0)[1] == 0
 
 
 def readable_by_anybody(folder: Path) -> bool:

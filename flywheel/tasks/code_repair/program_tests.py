@@ -12,7 +12,7 @@ from flywheel.sandbox import sandbox
 from flywheel.sandbox.sandbox import Limits, Ran
 from flywheel.sandbox.workspace import Workspace
 
-RUNNER = Path(__file__).with_name("runner.py")
+RUNNER = Path(__file__).with_name("runner.py").read_text(encoding="utf-8")
 CALL_S = 1.0
 LIMITS = Limits(
     wall_s=20.0,
@@ -74,10 +74,9 @@ def run_tests(
     """
     job = {"program": program, "calls": [test.call for test in tests], "call_s": call_s}
     ran = sandbox.run(
-        (sandbox.PYTHON, "-I", "-S", str(RUNNER)),
+        (sandbox.PYTHON, "-I", "-S", "-c", RUNNER),
         Workspace(files={"job.json": json.dumps(job)}),
         limits=limits,
-        readable=(str(RUNNER),),
         network="refused where possible",
     )
     return _read(ran, tests)

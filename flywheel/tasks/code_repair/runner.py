@@ -1,4 +1,4 @@
-"""Runs a program that nobody trusts and the calls that test it; ``program_tests.py`` has the sandbox start it.
+"""Runs a program that nobody trusts and the calls that test it; ``program_tests.py`` has the sandbox run its text.
 
 It reads ``{"program", "calls", "call_s"}`` from the file ``job.json`` of its folder, takes that away, and writes JSON
 lines to standard output: ``{"call", "value"}`` or ``{"call", "error"}`` for each call. Values are written as ``repr``

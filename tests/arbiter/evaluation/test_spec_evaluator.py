@@ -77,7 +77,9 @@ def test_coverage_is_measured_by_the_same_run_as_the_tests(before: Path) -> None
     found = judged(spec, before)
     assert gate(found, "coverage").outcome.reason == "1 of 1 changed lines were run"
     assert gate(found, "coverage").outcome.evidence.seconds == gate(found, "tests").outcome.evidence.seconds
-    unused = PATCH.replace("@@ -1,2 +1,2 @@", "@@ -1,2 +1,5 @@") + "+\n+def sub(a: int, b: int) -> int:\n+    return a\n"
+    unused = (
+        PATCH.replace("@@ -1,2 +1,2 @@", "@@ -1,2 +1,5 @@") + "+\n+def sub(a: int, b: int) -> int:\n+    return a\n"
+    )
     found = judged(spec, before, unused.replace("1,5", "1,5"))
     assert gate(found, "coverage").outcome.reason == "2 of 3 changed lines were run"
     assert gate(found, "coverage").status == "failed"
@@ -182,9 +184,7 @@ def test_histories_are_not_copied_and_binary_files_links_and_moves_are(before: P
     after = written(tmp_path / "after", {**BEFORE, "new.txt": "one\ntwo\nthree\n", "was": "now a file"})
     (after / "data.bin").write_bytes(b"\0\xff\xfe")
     (after / "link").symlink_to("new.txt")
-    script = (
-        "test ! -e .git && test ! -e old.txt && test -f was && test $(wc -c < data.bin) = 3 && test $(readlink link) = new.txt"
-    )
+    script = "test ! -e .git -a ! -e old.txt -a -f was -a $(wc -c < data.bin) = 3 -a $(readlink link) = new.txt"
     spec = spec_of({"gate": "tests", "command": ["sh", "-c", script]}, budget={"files": 9, "lines": 99})
     found = evaluate_under_spec(spec, change_of_folders(before, after), before=before, after=after, at=AT)
     assert gate(found, "tests").status == "passed"

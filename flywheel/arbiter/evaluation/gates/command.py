@@ -51,7 +51,7 @@ class CommandGate(Gate):
             return Outcome(score=0.0, reason=missing, evidence=evidence, error=missing)
         return self.judge(candidate, ran, evidence)
 
-    def judge(self, candidate: Candidate, ran: Ran, evidence: Evidence) -> Outcome:
+    def judge(self, candidate: Candidate, ran: Ran, evidence: Evidence) -> Outcome:  # noqa: ARG002 - others look at it
         """The outcome of a command that ran."""
         return Outcome(score=float(ran.succeeded), reason=ending(ran), evidence=evidence)
 

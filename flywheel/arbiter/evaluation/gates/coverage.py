@@ -25,8 +25,8 @@ class Coverage(CommandGate):
     """Passed where so large a share of the lines that can be run was run.
 
     The report is Cobertura's XML (coverage.py, nyc, gocover-cobertura, …) or coverage.py's JSON. Of a changed file that
-    is not in it, though others of its ending are, all lines that were added count as never run: who leaves a file out of the
-    measure gains nothing by it.
+    is not in it, though others of its ending are, all lines that were added count as never run: who leaves a file out
+    of the measure gains nothing by it.
     """
 
     gate: Literal["coverage"]
@@ -66,7 +66,9 @@ class Coverage(CommandGate):
 
     def _of_all(self, hits: Hits) -> "list[Counted]":
         return [
-            Counted(path=path, lines=lines) for path, lines in hits.items() if not matching(self.exclude, path.lstrip("/"))
+            Counted(path=path, lines=lines)
+            for path, lines in hits.items()
+            if not matching(self.exclude, path.lstrip("/"))
         ]
 
     def _of_changed(self, candidate: Candidate, hits: Hits) -> "list[Counted]":

@@ -84,5 +84,7 @@ def _content(file: FileChange, *, before: Path, after: Path | None) -> str | Pat
         raise InputError(f"{file.path} is not known whole from the patch; name the folder after the change instead")
     old = before / (file.old_path or file.path)
     if file.before is not None and old.read_bytes() != file.before.encode():
-        raise InputError(f"{old} is not in UTF-8, so that a patch cannot be put over it; name the folder after the change")
+        raise InputError(
+            f"{old} is not in UTF-8, so that a patch cannot be put over it; name the folder after the change"
+        )
     return file.after

@@ -71,7 +71,9 @@ def parse_spec(text: str, *, name: str) -> WorkingSpec | list[Problem]:
     try:
         tree = _tree(text)
         if not isinstance(tree, yaml.MappingNode):
-            return [Problem(file=name, line=1, field="", message="no fields; begin with id, version, risk_tier, budget")]
+            return [
+                Problem(file=name, line=1, field="", message="no fields; begin with id, version, risk_tier, budget")
+            ]
         values = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1

@@ -21,7 +21,7 @@ DEMANDS: dict[int, dict[str, float]] = {
     2: {"tests": 1.0, "lint": 1.0, "coverage": 0.8, "minimal_diff": 0.3},
     3: {"tests": 1.0},
 }
-"""By risk tier the gates that must be there and mandatory, with the least threshold; scope, budget and safety always."""
+"""By risk tier the gates that must be there and mandatory, with the least threshold; the standing ones always are."""
 
 
 class Waiver(Section):
@@ -111,7 +111,9 @@ class WorkingSpec(Section):
             if not having:
                 found.append((("gates",), f"risk tier {self.risk_tier} demands a gate {kind}; add one"))
             elif not mandatory:
-                message = f"risk tier {self.risk_tier} demands that {kind} is mandatory; waive it for a time if it must be"
+                message = (
+                    f"risk tier {self.risk_tier} demands that {kind} is mandatory; waive it for a time if it must be"
+                )
                 found.append((("gates", having[0][0], "mandatory"), message))
             for index, gate in mandatory:
                 if gate.wanted is not None and gate.wanted < least:

@@ -49,7 +49,9 @@ def test_any_other_end_fails(came_to: Ran, reason: str) -> None:
         (("python", "-m", "ruff"), ran(1, "/usr/bin/python: No module named ruff\n"), "python has no module ruff"),
     ],
 )
-def test_a_tool_that_is_not_there_is_an_error_and_no_failure(command: tuple[str, ...], came_to: Ran, error: str) -> None:
+def test_a_tool_that_is_not_there_is_an_error_and_no_failure(
+    command: tuple[str, ...], came_to: Ran, error: str
+) -> None:
     outcome = Lint(gate="lint", command=command).check(candidate(came_to=came_to))
     assert outcome.score == 0.0
     assert error in (outcome.error or "")
