@@ -19,6 +19,13 @@ SETTINGS = (
     *("localtime", "mime.types", "nsswitch.conf", "passwd", "pki/tls/certs", "ssl/certs"),
 )
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+DEVICE_LINKS = {
+    "/dev/shm": "/tmp",  # noqa: S108 - as above
+    "/dev/fd": "/proc/self/fd",
+    "/dev/stdin": "/proc/self/fd/0",
+    "/dev/stdout": "/proc/self/fd/1",
+    "/dev/stderr": "/proc/self/fd/2",
+}
 KEPT_RIGHTS = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_PTRACE")
 
 Step = tuple[str, str, str, int]
@@ -44,7 +51,7 @@ def steps_of(readable: Sequence[str], *, disk_bytes: int) -> list[Step]:
     """How the root of a command is built: an empty one, one place to write of a size, and what it may read."""
     steps: list[Step] = [("tmpfs", "/tmp", "", disk_bytes), ("proc", "/proc", "", 0)]  # noqa: S108 - as above
     steps += [("device", path, path, 0) for path in DEVICES]
-    steps.append(("symlink", "/dev/shm", "/tmp", 0))  # noqa: S108 - as above
+    steps += [("symlink", path, target, 0) for path, target in DEVICE_LINKS.items()]
     bound: list[Path] = []
     for path in sorted(map(Path, dict.fromkeys(readable)), key=lambda path: len(path.parts)):
         if any(path.is_relative_to(one) for one in bound):

@@ -82,6 +82,8 @@ class Warden:
         self.unpack()
         reading, writing = os.pipe()
         told, telling = os.pipe()
+        if self.user is not None:
+            os.fchown(writing, self.user, self.user)  # or it could not open /dev/stderr
         started = time.monotonic()
         self.pid = os.fork()
         if self.pid == 0:
@@ -278,7 +280,7 @@ class Warden:
         return "disk" if now > self.disk_at and self.used_disk_bytes(now) > self.limits["disk_bytes"] else None
 
     def used_disk_bytes(self, now: float) -> int:
-        """What the workspace takes. A file system of its own holds its size by itself, but files of no size are free."""
+        """What the workspace takes. A file system of its own holds its size by itself; files of no size it does not."""
         self.disk_at = now + DISK_TICK_S
         if self.job["fence"] == "landlock":
             return sum(map(usage.disk_bytes, self.job["places"]))
