@@ -40,7 +40,6 @@ from flywheel.tasks.environment import AskedTurn, MadeCall, Observation, Run, Ve
 from flywheel.tasks.source import AgentTask, BenchmarkTask, SourceTask
 
 T = TypeVar("T", Observation, Verification)
-UNSAFE = "the answer is unsafe"
 MAX_TURNS = 50  # of any environment; its own limit is what ends an episode
 
 
@@ -228,7 +227,7 @@ def episode_execution(episode: Episode, evaluation: Evaluation, *, timestamp: da
         tenant_id=evaluation.tenant_id,
         timestamp=timestamp,
         success=success,
-        failure_reason=None if success else _failure_reason(episode, verification),
+        failure_reason=None if success else _failure_reason(episode, evaluation),
         partial_success=not success and episode.failure is None and verification.task > 0,
         latency_ms=latency_ms,
         tokens_used=tokens_used,
@@ -303,21 +302,28 @@ def episode_evidence(episode: Episode, *, cost_usd: float = 0.0) -> Evidence:
         tokens_used=episode.tokens_used,
         cost_usd=cost_usd,
         calls=episode.calls,
-        findings=(
-            *verification.findings,
-            *findings_in_conversation(episode.transcript, tools=episode.task.tools),
-        ),
+        findings=findings_of(episode),
     )
+
+
+def findings_of(episode: Episode) -> tuple[Finding, ...]:
+    """What looks like work on the reward: as the environment found it, and in the conversation."""
+    said = findings_in_conversation(episode.transcript, tools=episode.task.tools)
+    return (*_verified(episode).findings, *said)
 
 
 def finding_gates(findings: Sequence[Finding], rubric: Rubric) -> tuple[QualityGate, ...]:
     """A gate that was not passed for each kind of finding; mandatory where it voids the reward."""
+    by_name = {gate_name(finding): rubric.effect_of(finding.name) for finding in findings}
     return tuple(
-        QualityGate(
-            name=f"no_{name}", passed=False, score=0.0, threshold=1.0, mandatory=rubric.effect_of(name) == "void"
-        )
-        for name in dict.fromkeys(finding.name for finding in findings)
+        QualityGate(name=name, passed=False, score=0.0, threshold=1.0, mandatory=effect == "void")
+        for name, effect in by_name.items()
     )
+
+
+def gate_name(finding: Finding) -> str:
+    """What the gate of a finding's kind is called."""
+    return f"no_{finding.name}"
 
 
 def _answers(agent: Agent, turns: Sequence[AgentTask]) -> list[Answer]:
@@ -348,12 +354,15 @@ def _verified(episode: Episode) -> Verification:
     return episode.verification
 
 
-def _failure_reason(episode: Episode, verification: Verification) -> str:
+def _failure_reason(episode: Episode, evaluation: Evaluation) -> str:
+    verification = _verified(episode)
     if episode.failure is not None:
         return episode.failure
     if not verification.passed:
         return verification.reason
-    return f"the answer works on its reward: {verification.findings[0]}" if verification.findings else UNSAFE
+    failed = {gate.name for gate in evaluation.quality_gates if gate.mandatory and not gate.passed}
+    voiding = next((found for found in findings_of(episode) if gate_name(found) in failed), None)
+    return "the answer is unsafe" if voiding is None else f"the answer works on its reward: {voiding}"
 
 
 def _turns(episode: Episode, *, safety: float) -> Iterator[Turn]:

@@ -12,6 +12,7 @@ import click
 from flywheel.cli.access import access
 from flywheel.cli.agents import agents
 from flywheel.cli.collection import collection
+from flywheel.cli.diff import diff
 from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
 from flywheel.cli.evaluate import evaluate, spec
@@ -24,6 +25,7 @@ from flywheel.cli.privacy import privacy
 from flywheel.cli.quarantine import quarantine
 from flywheel.cli.quickstart import quickstart
 from flywheel.cli.router import router
+from flywheel.cli.rubric import rubric
 from flywheel.cli.serve import serve
 from flywheel.cli.services import down, status, up
 from flywheel.cli.tasks import tasks
@@ -69,8 +71,8 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 pool.add_command(erase)
 COMMANDS = (
     *(up, down, status, serve, quickstart, ingest, collection),
-    *(pool, quarantine, privacy, access, keys, pii, agents, router, models, tasks),
-    *(evaluate, spec),
+    *(pool, quarantine, privacy, access, keys, pii, agents, router, rubric, models, tasks),
+    *(diff, evaluate, spec),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -54,6 +54,24 @@ def change_of_text(path: str, *, before: str | None, after: str | None) -> Chang
     return Change(files=(FileChange(path=path, before=before, after=after),))
 
 
+def change_of_contents(path: str, *, before: bytes | None, after: bytes | None) -> Change:
+    """The change of a single file by its bytes; one that is no text is known as binary."""
+    if before == after:
+        return Change(files=())
+    return Change(files=(file_of_contents(path, before=before, after=after),))
+
+
+def file_of_contents(
+    path: str, *, before: bytes | None, after: bytes | None, old_path: str | None = None
+) -> FileChange:
+    """One file by its bytes; one that is no text on a side is binary."""
+    old, new = (None if content is None else text_of(content) for content in (before, after))
+    if (old is None) == (before is None) and (new is None) == (after is None):
+        return FileChange(path=path, before=old, after=new, old_path=old_path)
+    old, new = (None if content is None else "" for content in (before, after))
+    return FileChange(path=path, before=old, after=new, old_path=old_path, binary=True)
+
+
 def text_of(content: bytes) -> str | None:
     """The content as text, None where it is none: as git does, by a zero byte in the first 8,000."""
     return None if b"\0" in content[:8_000] else content.decode("utf-8", "replace")

@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from flywheel.arbiter.evaluation.change import Change, FileChange, text_of
+from flywheel.arbiter.evaluation.change import Change, file_of_contents, text_of
 from flywheel.arbiter.evaluation.changed_lines import lines_of
 from flywheel.errors import InputError
 
@@ -33,11 +33,17 @@ def change_of_folders(before: Path, after: Path) -> Change:
     gone = {path: content for path, content in old.items() if path not in new}
     come = {path: content for path, content in new.items() if path not in old}
     renamed = _renames(gone, come)
-    files = [_file(path, old[path], new[path]) for path in old.keys() & new.keys() if old[path] != new[path]]
-    files += [_file(path, old[source], come[path], old_path=source) for path, source in renamed.items()]
-    files += [_file(path, content, None) for path, content in gone.items() if path not in renamed.values()]
-    files += [_file(path, None, content) for path, content in come.items() if path not in renamed]
-    return Change(files=tuple(sorted(files, key=lambda file: file.path)))
+    changed: dict[str, tuple[str, bytes | None, bytes | None]]
+    changed = {path: (path, old[path], new[path]) for path in old.keys() & new.keys() if old[path] != new[path]}
+    changed |= {path: (source, old[source], come[path]) for path, source in renamed.items()}
+    changed |= {path: (path, old[path], None) for path in gone.keys() - set(renamed.values())}
+    changed |= {path: (path, None, new[path]) for path in come.keys() - renamed.keys()}
+    return Change(
+        files=tuple(
+            file_of_contents(path, before=was, after=now, old_path=source if source != path else None)
+            for path, (source, was, now) in sorted(changed.items())
+        )
+    )
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
@@ -52,14 +58,6 @@ def _contents(folder: Path) -> dict[str, bytes]:
             elif path.is_file():
                 found[path.relative_to(folder).as_posix()] = path.read_bytes()
     return found
-
-
-def _file(path: str, before: bytes | None, after: bytes | None, *, old_path: str | None = None) -> FileChange:
-    texts = [None if content is None else text_of(content) for content in (before, after)]
-    binary = any(text is None and content is not None for text, content in zip(texts, (before, after), strict=True))
-    if binary:
-        texts = [None if content is None else "" for content in (before, after)]
-    return FileChange(path=path, before=texts[0], after=texts[1], old_path=old_path, binary=binary)
 
 
 def _renames(gone: dict[str, bytes], come: dict[str, bytes]) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from flywheel.arbiter.evaluation.change import Change, FileChange
+from flywheel.arbiter.evaluation.change import Change
+from flywheel.arbiter.evaluation.changed_lines import file_changes
 from flywheel.arbiter.evaluation.hacking.checker_edits import find_checker_edits
 from flywheel.arbiter.evaluation.hacking.examples import Example
 from flywheel.arbiter.evaluation.hacking.finding import Finding
@@ -42,25 +43,16 @@ def findings_in_change(
     return tuple(dict.fromkeys(found))
 
 
-def changed_lines(file: FileChange) -> int:
-    """Lines that are on one side only, blank ones left out. One that only moved has not changed."""
-    before, after = (Counter(_lines(text)) for text in (file.before, file.after))
-    return ((before - after) + (after - before)).total()
-
-
-def _lines(text: str | None) -> Iterator[str]:
-    return (line.rstrip() for line in (text or "").splitlines() if line.strip())
-
-
 def _oversized(change: Change, needed_lines: int | None) -> Iterator[Finding]:
-    changed = sum(changed_lines(file) for file in change.files)
-    if needed_lines is not None and changed >= max(OVERSIZED_LINES, OVERSIZED_TIMES * needed_lines):
-        evidence = f"{changed:,} lines are changed where {needed_lines:,} are enough"
+    changed = {file.path: file_changes(file).count for file in change.files}
+    total = sum(changed.values())
+    if needed_lines is not None and total >= max(OVERSIZED_LINES, OVERSIZED_TIMES * needed_lines):
+        evidence = f"{total:,} lines are changed where {needed_lines:,} are enough"
         yield Finding(name="oversized_change", path=change.files[0].path, evidence=evidence)
     for file in change.files:
-        if file.before is not None and file.after is not None and changed_lines(file) >= REFORMATTED_LINES:
+        if file.before is not None and file.after is not None and changed[file.path] >= REFORMATTED_LINES:
             before, after = Counter(file.before.split()), Counter(file.after.split())
             same = (before & after).total() / max(before.total(), after.total(), 1)
             if same >= SAME_WORDS:
-                evidence = f"{changed_lines(file):,} lines are changed and {same:.0%} of the words are the same"
+                evidence = f"{changed[file.path]:,} lines are changed and {same:.0%} of the words are the same"
                 yield Finding(name="oversized_change", path=file.path, evidence=evidence)

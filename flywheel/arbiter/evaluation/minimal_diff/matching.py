@@ -6,7 +6,7 @@ are found, and from them upwards the changed ones that hold them. Time grows abo
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from flywheel.arbiter.evaluation.changed_lines import common_items
 from flywheel.arbiter.evaluation.minimal_diff.trees import IDENTIFIERS, Node
@@ -31,6 +31,7 @@ class Matching:
         self._before = before
         self._after = after
         self._open: list[Pair] = []
+        self._matched_below = False  # whether nodes may be matched below such as are not
         self._steps = STEPS_PER_NODE * sum(1 for tree in (*before, *after) for _ in tree.walk())
         self.updates: list[Pair] = []
         """Leaves of one kind that took each other's place."""
@@ -40,15 +41,19 @@ class Matching:
         for one, other in roots:
             self._pair(one, other)
         self._align_open()
+        self._matched_below = True
         moved = self._equal_elsewhere()
         self._named_elsewhere()
         self._holders(moved)
         self._neighbours(moved)
 
     def _pair(self, one: Node, other: Node, *, moved: bool = False) -> None:
+        equal = one.identity == other.identity
+        if equal and self._matched_below:
+            equal = all(node.partner is None for side in (one, other) for node in side.walk())
         one.partner, other.partner = other, one
         one.moved = other.moved = moved
-        if one.identity == other.identity:
+        if equal:
             one.whole = other.whole = True
         elif one.children or other.children:
             self._open.append((one, other))
@@ -102,6 +107,7 @@ class Matching:
         for _, node in inner:
             twin = next((one for one in found[node.identity] if _is_untouched(one)), None)
             if twin is not None and node.weight and _is_untouched(node):
+                self._matched_below = True
                 self._pair(*((twin, node) if swapped else (node, twin)), moved=True)
 
     def _replaced_leaves(self, old: "list[Left]", new: "list[Left]") -> None:
@@ -122,15 +128,12 @@ class Matching:
             for kind in {node.kind for _, node in old}
             if sole and all(sum(node.kind == kind for _, node in side) == 1 for side in (old, new))
         }
-        few = len(old) * len(new) <= MOST_PAIRS
         scored = []
-        for at, (gap, one) in enumerate(old):
-            for to, (other_gap, other) in enumerate(new):
-                if one.kind != other.kind or not (few or abs(at - to) <= NEAR or _same_name(one, other)):
-                    continue
-                likeness = _likeness(one, other, bags) + (1.0 if one.kind in alone else 0.0)
-                if likeness >= ALIKE:
-                    scored.append((-likeness, gap != other_gap, abs(at - to), at, to))
+        for at, to in _worth_comparing(old, new):
+            (gap, one), (other_gap, other) = old[at], new[to]
+            likeness = _likeness(one, other, bags) + (1.0 if one.kind in alone else 0.0)
+            if likeness >= ALIKE:
+                scored.append((-likeness, gap != other_gap, abs(at - to), at, to))
         return [(old[at], new[to]) for *_, at, to in sorted(scored)]
 
     def _equal_elsewhere(self) -> list[Pair]:
@@ -193,7 +196,7 @@ class Matching:
         return Counter([leaf.identity for leaf in node.walk() if not leaf.children and leaf.weight])
 
     def _may_walk(self, node: Node) -> bool:
-        self._steps -= node.weight
+        self._steps -= node.size
         return self._steps > 0
 
 
@@ -222,6 +225,20 @@ def _with_gaps(children: Sequence[Node], matched: Sequence[int]) -> list[Left]:
         else:
             found.append((gap, child))
     return found
+
+
+def _worth_comparing(old: list[Left], new: list[Left]) -> Iterator[tuple[int, int]]:
+    """Places of pairs of one kind: all of them, of many those that are near and those of one name."""
+    few = len(old) * len(new) <= MOST_PAIRS
+    named = defaultdict(list)
+    for to, (_, other) in enumerate(new):
+        if other.name is not None:
+            named[other.name].append(to)
+    for at, (_, one) in enumerate(old):
+        near = range(len(new)) if few else range(max(0, at - NEAR), min(len(new), at + NEAR))
+        for to in {*near, *(() if few or one.name is None else named[one.name][:NEAR])}:
+            if one.kind == new[to][1].kind:
+                yield at, to
 
 
 def _unmatched(side: list[Left]) -> list[Left]:

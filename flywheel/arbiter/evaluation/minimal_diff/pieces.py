@@ -1,18 +1,22 @@
 """The parts of files that are compared with one another: whole files, or the hunks that a diff shows of them."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
-from flywheel.arbiter.evaluation.change import FileChange
-from flywheel.arbiter.evaluation.changed_lines import LineChanges, lines_of
+from flywheel.arbiter.evaluation.change import FileChange, Hunk
+from flywheel.arbiter.evaluation.changed_lines import Line, LineChanges, lines_of
 from flywheel.arbiter.evaluation.minimal_diff.scaffolding import Facts, facts_of
-from flywheel.arbiter.evaluation.minimal_diff.trees import Node, errors_in, parsed, tree_of_code, tree_of_lines
+from flywheel.arbiter.evaluation.minimal_diff.trees import (
+    Node,
+    Parsed,
+    parsed,
+    parsed_part,
+    tree_of_code,
+    tree_of_lines,
+)
 from flywheel.languages import Language, language_of_path
-
-if TYPE_CHECKING:
-    import tree_sitter
 
 LARGEST = 1_000_000
 """Characters of the longer side from which a file is compared by lines: no person writes such code."""
@@ -21,7 +25,7 @@ PREPROCESSED = frozenset({"c", "cpp"})
 
 
 class Piece(Struct):
-    """A part of a file. ``language``: None where it is compared by lines. ``added``: its added lines, by row from 0.
+    """A part of a file. ``language``: None where it is compared by lines.
 
     ``broken``: it could be read before and cannot be read now, so nothing of it is matched.
     """
@@ -29,7 +33,6 @@ class Piece(Struct):
     language: Language | None
     before: Node | None
     after: Node | None
-    added: list[tuple[int, str]]
     old_facts: Facts = msgspec.field(default_factory=Facts)
     new_facts: Facts = msgspec.field(default_factory=Facts)
     new_errors: int = 0
@@ -43,42 +46,45 @@ def pieces_of(file: FileChange, changes: LineChanges) -> list[Piece]:
     language = language_of_path(file.path)
     if max(len(file.before or ""), len(file.after or "")) > LARGEST:
         language = None
+    if language is None:
+        sides = [(hunk.before, hunk.after) for hunk in file.hunks] or [(file.before, file.after)]
+        return [Piece(None, *(None if text is None else tree_of_lines(text) for text in side)) for side in sides]
     if not file.hunks:
-        added = [(line.number - 1, line.text) for line in changes.added]
-        return [_piece(file.before, file.after, language, added, path=file.path)]
-    found = []
-    for hunk in file.hunks:
-        rows = range(hunk.after_start, hunk.after_start + len(lines_of(hunk.after)))
-        added = [(line.number - hunk.after_start, line.text) for line in changes.added if line.number in rows]
-        found.append(_piece(hunk.before, hunk.after, language, added, path=file.path, fragment=True))
-    return found
+        old, new = (None if text is None else parsed(text, language) for text in (file.before, file.after))
+        return [_code(old, new, (_rows(changes.removed), _rows(changes.added)), language, path=file.path)]
+    return [_part(hunk, changes, language, path=file.path) for hunk in file.hunks]
 
 
-def _piece(
-    before: str | None,
-    after: str | None,
-    language: Language | None,
-    added: list[tuple[int, str]],
+def _part(hunk: Hunk, changes: LineChanges, language: Language, *, path: str) -> Piece:
+    old, new = parsed_part(hunk.before, hunk.after, language)
+    removed = _rows(changes.removed, first=hunk.before_start, count=len(lines_of(hunk.before)))
+    added = _rows(changes.added, first=hunk.after_start, count=len(lines_of(hunk.after)))
+    piece = _code(old, new, (removed, added), language, path=path)
+    piece.broken = False  # where a diff cuts code off, no grammar can read it
+    return piece
+
+
+def _code(
+    old: Parsed | None,
+    new: Parsed | None,
+    changed: tuple[dict[int, str], dict[int, str]],
+    language: Language,
     *,
     path: str,
-    fragment: bool = False,
 ) -> Piece:
-    if language is None:
-        trees = [None if text is None else tree_of_lines(text) for text in (before, after)]
-        return Piece(None, *trees, added)
-    old, new = (None if text is None else parsed(text, language, fragment=fragment) for text in (before, after))
-    new_errors = max(0, _errors(new) - _errors(old))
+    new_errors = max(0, (new.errors if new else 0) - (old.errors if old else 0))
     return Piece(
         language,
         tree_of_code(old) if old else None,
         tree_of_code(new) if new else None,
-        added,
-        old_facts=facts_of(old, path=path) if old else Facts(),
-        new_facts=facts_of(new, path=path) if new else Facts(),
+        old_facts=facts_of(old.tree, changed[0], path=path) if old else Facts(),
+        new_facts=facts_of(new.tree, changed[1], path=path) if new else Facts(),
         new_errors=new_errors,
-        broken=new_errors > 0 and not fragment and language.name not in PREPROCESSED,
+        broken=new_errors > 0 and language.name not in PREPROCESSED,
     )
 
 
-def _errors(tree: "tree_sitter.Tree | None") -> int:
-    return 0 if tree is None else errors_in(tree)
+def _rows(changed: Sequence[Line], *, first: int = 1, count: int | None = None) -> dict[int, str]:
+    """The changed lines by row from 0, counted from a part's first line."""
+    rows = {line.number - first: line.text for line in changed}
+    return rows if count is None else {row: text for row, text in rows.items() if 0 <= row < count}

@@ -4,7 +4,7 @@ It is looked for in code alone: in prose, blank lines and remarks are the text i
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +19,10 @@ COMMENT_SHARE, COMMENTS_COST = 0.5, 0.3
 NEW_IMPORTS, IMPORTS_COST = 20, 0.2
 BLANK_SHARE, BLANK_COST = 0.3, 0.1
 EMPTY_COST = 0.4
+FEWEST = 3
+"""Comments or blank lines below which their share is not looked at. One blank line among three is no scaffolding, and
+if it cost anything, more code around it would raise the reward.
+"""
 
 IMPORTS = frozenset({
     "import_statement", "import_from_statement", "future_import_statement", "import_declaration", "import_spec",
@@ -31,16 +35,19 @@ INTERFACES = ("Protocol", "ABC", "Interface")
 
 
 class Facts(Struct):
-    """What one piece of code has: rows of comments alone, imports and empty functions by what they are called."""
+    """What one side of a piece of code has: of the lines that only it has those of code, those of comments alone (both
+    without blanks), and how many are blank; its imports, and its empty functions by name.
+    """
 
-    rows: int = 0
-    comment_rows: set[int] = msgspec.field(default_factory=set)
+    code: Counter[str] = msgspec.field(default_factory=Counter)
+    comments: Counter[str] = msgspec.field(default_factory=Counter)
+    blanks: int = 0
     imports: Counter[str] = msgspec.field(default_factory=Counter)
     empty_functions: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 class Added(Struct, frozen=True, kw_only=True):
-    """The added lines of all code that a change touches, and what came with them."""
+    """What a change adds to its code: lines, and how many of them are comments and blank."""
 
     lines: int
     comments: int
@@ -57,15 +64,16 @@ class Scaffold(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def facts_of(tree: "tree_sitter.Tree", *, path: str) -> Facts:
-    """The facts of parsed code."""
+def facts_of(tree: "tree_sitter.Tree", changed: Mapping[int, str], *, path: str) -> Facts:
+    """The facts of parsed code, of which these rows are only on its side."""
     facts = Facts()
+    comments: set[int] = set()
     stack = [tree.root_node]
     while stack:
         node = stack.pop()
         kind = node.type
         if kind in COMMENTS or _is_docstring(node):
-            _take_rows(facts, node)
+            comments.update(_rows_alone(node))
             continue
         if kind in IMPORTS:
             facts.imports.update(_imported(node))
@@ -73,30 +81,37 @@ def facts_of(tree: "tree_sitter.Tree", *, path: str) -> Facts:
             name = node.child_by_field_name("name") or node.child_by_field_name("declarator")
             facts.empty_functions[_text(name) if name else "?"] += 1
         stack += node.children
+    for row, text in changed.items():
+        line = "".join(text.split())
+        if line:
+            (facts.comments if row in comments else facts.code)[line] += 1
+        else:
+            facts.blanks += 1
     return facts
 
 
-def added_of(pieces: Iterable[tuple[Facts, Facts, Sequence[tuple[int, str]]]]) -> Added:
-    """What the pieces' added lines come to: each with its facts before and after, and its added lines with their rows.
+def added_of(pieces: Iterable[tuple[Facts, Facts]]) -> Added:
+    """What pieces of code come to, each given before and after.
 
-    What was only moved from one piece to another is not new.
+    A line that was laid out anew or moved is not added; a comment or blank line that replaces another is none more.
     """
-    lines = comments = blanks = 0
-    imports: Counter[str] = Counter()
+    old, new = Facts(), Facts()
     empty: Counter[str] = Counter()
-    old_imports: Counter[str] = Counter()
-    for before, after, added in pieces:
-        lines += len(added)
-        blanks += sum(not text.strip() for _, text in added)
-        comments += sum(row in after.comment_rows and bool(text.strip()) for row, text in added)
-        imports += after.imports
-        old_imports += before.imports
+    for before, after in pieces:
         empty += after.empty_functions - before.empty_functions
+        for total, facts in ((old, before), (new, after)):
+            total.code += facts.code
+            total.comments += facts.comments
+            total.blanks += facts.blanks
+            total.imports += facts.imports
+    more_comments = max(0, new.comments.total() - old.comments.total())
+    comments = min(more_comments, (new.comments - old.comments).total())
+    blanks = max(0, new.blanks - old.blanks)
     return Added(
-        lines=lines,
+        lines=(new.code - old.code).total() + comments + blanks,
         comments=comments,
         blanks=blanks,
-        imports=(imports - old_imports).total(),
+        imports=(new.imports - old.imports).total(),
         empty_functions=tuple(sorted(empty.elements())),
     )
 
@@ -104,13 +119,13 @@ def added_of(pieces: Iterable[tuple[Facts, Facts, Sequence[tuple[int, str]]]]) -
 def scaffolds(added: Added) -> tuple[Scaffold, ...]:
     """The kinds of scaffolding that there is too much of."""
     found = []
-    if added.comments > COMMENT_SHARE * added.lines:
+    if added.comments >= FEWEST and added.comments > COMMENT_SHARE * added.lines:
         reason = f"{added.comments:,} of {added.lines:,} added lines of code are comments"
         found.append(Scaffold(name="comments", penalty=COMMENTS_COST, reason=reason))
     if added.imports > NEW_IMPORTS:
         reason = f"{added.imports:,} new imports, more than {NEW_IMPORTS}"
         found.append(Scaffold(name="imports", penalty=IMPORTS_COST, reason=reason))
-    if added.blanks > BLANK_SHARE * added.lines:
+    if added.blanks >= FEWEST and added.blanks > BLANK_SHARE * added.lines:
         reason = f"{added.blanks:,} of {added.lines:,} added lines of code are blank"
         found.append(Scaffold(name="blank_lines", penalty=BLANK_COST, reason=reason))
     if added.empty_functions:
@@ -119,14 +134,14 @@ def scaffolds(added: Added) -> tuple[Scaffold, ...]:
     return tuple(found)
 
 
-def _take_rows(facts: Facts, node: "tree_sitter.Node") -> None:
+def _rows_alone(node: "tree_sitter.Node") -> range:
     """The rows that a comment has for itself: not the first one where code stands before it."""
-    (first, _), (last, column) = node.start_point, node.end_point
-    previous = node.prev_sibling
-    shared = previous is not None and previous.end_point.row == first and previous.type not in COMMENTS
+    first, last = node.start_point.row, node.end_point.row
+    before = node.prev_sibling
+    shared = before is not None and before.end_point.row == first and before.type not in COMMENTS
     parent = node.parent
-    shared = shared or (previous is None and parent is not None and parent.start_point.row == first and first > 0)
-    facts.comment_rows.update(range(first + shared, last + (column > 0)))
+    opens = before is None and parent is not None and parent.parent is not None and parent.start_point.row == first
+    return range(first + (shared or opens), last + (node.end_point.column > 0))
 
 
 def _is_docstring(node: "tree_sitter.Node") -> bool:
@@ -146,9 +161,11 @@ def _imported(node: "tree_sitter.Node") -> list[str]:
 
 
 def _is_empty(node: "tree_sitter.Node") -> bool:
-    """Whether a function has a body, and nothing happens in it."""
+    """Whether a function has a body, and nothing happens in it. One that a diff cuts off has none."""
     body = node.child_by_field_name("body")
-    if body is None or body.type not in STATEMENTS or any(c.type == "field_initializer_list" for c in node.children):
+    if body is None or body.type not in STATEMENTS or body.start_byte == body.end_byte or body.has_error:
+        return False
+    if any(child.type == "field_initializer_list" for child in node.children):
         return False
     parameters = node.child_by_field_name("parameters")
     if parameters and any(child.type == "accessibility_modifier" for p in parameters.children for child in p.children):

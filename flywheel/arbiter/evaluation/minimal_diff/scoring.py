@@ -18,7 +18,7 @@ MOVED_PART = 0.8
 """What a leaf that moved unchanged counts of one that stayed."""
 
 
-class FileReport(Struct, frozen=True, kw_only=True):
+class FileReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """One file of a change.
 
     Attributes:
@@ -42,14 +42,14 @@ class FileReport(Struct, frozen=True, kw_only=True):
     new_syntax_errors: int = 0
 
 
-class Loss(Struct, frozen=True, kw_only=True):
+class Loss(Struct, frozen=True, kw_only=True, rename="camel"):
     """Something that lowered the multiplier, by how much, and why."""
 
     by: float
     reason: str
 
 
-class MinimalDiff(Struct, frozen=True, kw_only=True):
+class MinimalDiff(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a change comes to: the metrics that are logged, and how they came about.
 
     ``partial``: of some files only a diff's hunks are known; similarity and ratio are of these.
@@ -83,7 +83,7 @@ def score(change: Change) -> MinimalDiff:
     kept = sum(file.kept + MOVED_PART * file.moved for file in files) - 2 * len(renames)
     similarity = min(1.0, max(0.0, kept / leaves)) if leaves else 1.0
     code = [piece for of_file in pieces for piece in of_file if piece.language is not None]
-    found = scaffolds(added_of((piece.old_facts, piece.new_facts, piece.added) for piece in code))
+    found = scaffolds(added_of((piece.old_facts, piece.new_facts) for piece in code))
     return _report(change, similarity=similarity, files=files, renames=renames, found=found)
 
 
@@ -108,11 +108,11 @@ def _matched(pieces: Sequence[Piece]) -> tuple[Rename, ...]:
 
 
 def _file_report(file: FileChange, lines: LineChanges, pieces: Sequence[Piece]) -> FileReport:
-    trees = [piece.before for piece in pieces if piece.before is not None]
-    leaves = sum(tree.weight for piece in pieces for tree in (piece.before, piece.after) if tree is not None)
-    kept = 2 * sum(kept_weight(tree, moved_part=0.0) for tree in trees)
-    moved = 2 * sum(kept_weight(tree, moved_part=1.0) for tree in trees) - kept
-    similarity = min(1.0, (kept + MOVED_PART * moved) / leaves) if leaves else 1.0
+    trees = [tree for piece in pieces for tree in (piece.before, piece.after) if tree is not None]
+    leaves = sum(tree.weight for tree in trees)
+    kept = sum(kept_weight(tree, moved_part=0.0) for tree in trees)
+    moved = sum(kept_weight(tree, moved_part=1.0) for tree in trees) - kept
+    similarity = (kept + MOVED_PART * moved) / leaves if leaves else 1.0
     language = pieces[0].language if pieces else None
     return FileReport(
         path=file.path,

@@ -1,46 +1,24 @@
 """Syntax trees to be compared: what a person would call the code, without its layout.
 
-A leaf is a name, a literal, an operator, a keyword, a comment, or a line of a longer string or comment. Brackets, commas,
-quotes and line ends are no part of a tree: they follow from its shape, so code that was only laid out anew is the same
-tree. What no grammar reads is a tree of lines.
+A leaf is a name, a literal, an operator, a keyword, a comment, or a line of a longer string or comment. Brackets,
+commas, quotes and line ends are no part of a tree: they follow from its shape, so code that was only laid out anew is
+the same tree. What no grammar reads is a tree of lines.
 """
 
 import re
 import textwrap
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from flywheel.languages import LANGUAGES, Language, parser
 
 if TYPE_CHECKING:
     import tree_sitter
 
-PUNCTUATION = frozenset(
-    {
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        ",",
-        ";",
-        ":",
-        ".",
-        "'",
-        '"',
-        "`",
-        '"""',
-        "'''",
-        "\\",
-        "#",
-        "${",
-        "{{",
-        "}}",
-        "",
-        "\n",
-    }
-)
+BRACKETS = frozenset({"(", ")", "[", "]", "{", "}", "${", "{{", "}}"})
+PUNCTUATION = BRACKETS | {",", ";", ":", ".", "'", '"', "`", '"""', "'''", "\\", "#", "", "\n"}
 IDENTIFIERS = frozenset(leaf for language in LANGUAGES for leaf in language.leaves)
 COMMENTS = frozenset({"comment", "line_comment", "block_comment", "html_comment"})
 NAMED_FUNCTIONS = frozenset({
@@ -51,6 +29,8 @@ FUNCTIONS = NAMED_FUNCTIONS | {
     "function_expression", "arrow_function", "func_literal", "lambda", "closure_expression", "lambda_expression",
 }  # fmt: skip
 WRAPPERS = {"decorated_definition": "definition", "export_statement": "declaration", "template_declaration": None}
+ENCLOSED = {language.name: ('"""', '"""') if language.name == "python" else ("/*", "*/") for language in LANGUAGES}
+"""How long strings and comments begin and end, which a part of a file may be cut off within."""
 DECLARATIONS = ("definition", "declaration", "_item", "_spec", "_specifier")
 WORD = re.compile(r"\w+")
 
@@ -59,12 +39,12 @@ class Node:
     """A node of a tree, and what it is matched with.
 
     ``identity`` is the same for equal subtrees, ``shape`` for those that differ in names alone; ``weight`` is the
-    number of leaves. ``whole``: everything below is matched as well; ``moved``: it stands elsewhere. ``scope`` is the
-    function that it belongs to, else the tree.
+    number of leaves, ``size`` that of nodes. ``whole``: everything below is matched as well; ``moved``: it stands
+    elsewhere. ``scope`` is the function that it belongs to, else the tree.
     """
 
     __slots__ = (
-        *("kind", "label", "name", "parent", "children", "scope", "weight", "identity", "shape"),
+        *("kind", "label", "name", "parent", "children", "scope", "weight", "size", "identity", "shape"),
         *("partner", "whole", "moved"),
     )
 
@@ -76,6 +56,7 @@ class Node:
         self.children: list[Node] = []
         self.scope: Node = parent.scope if parent else self
         self.weight = weight
+        self.size = 1
         self.identity = self.shape = -1
         self.partner: Node | None = None
         self.whole = self.moved = False
@@ -103,11 +84,12 @@ class Identities:
         self._shapes: dict[Hashable, int] = {}
 
     def number(self, tree: Node) -> None:
-        """Set identities, shapes and the weights of inner nodes, from the leaves up."""
+        """Set identities and shapes, and weights and sizes of inner nodes, from the leaves up."""
         for node in reversed(list(tree.walk())):
             label = node.label
             if node.children:
                 node.weight = sum([child.weight for child in node.children])
+                node.size = 1 + sum([child.size for child in node.children])
             own = (node.kind, label, *[child.identity for child in node.children])
             node.identity = self._numbers.setdefault(own, len(self._numbers))
             label = "" if node.kind in IDENTIFIERS else label
@@ -115,24 +97,79 @@ class Identities:
             node.shape = self._shapes.setdefault(own, len(self._shapes))
 
 
-def parsed(text: str, language: Language, *, fragment: bool = False) -> "tree_sitter.Tree":
-    """The grammar's tree; a fragment begins where its outermost line does."""
-    return parser(language.name).parse((textwrap.dedent(text) if fragment else text).encode("utf-8", "replace"))
+class Parsed(Struct, frozen=True):
+    """Code as a grammar reads it. ``errors``: how many places it could not read or had to fill in."""
+
+    tree: Any
+    source: bytes
+    errors: int
 
 
-def tree_of_code(tree: "tree_sitter.Tree") -> Node:
+def parsed(text: str, language: Language) -> Parsed:
+    """The code, read."""
+    source = text.encode("utf-8", "replace")
+    tree = parser(language.name).parse(source)
+    return Parsed(tree, source, _errors_in(tree))
+
+
+def parsed_part(before: str, after: str, language: Language) -> tuple[Parsed, Parsed]:
+    """Both sides of a part of a file, read: it begins where its outermost line does.
+
+    It may begin within a long string or comment, which nobody can see where its end stands. Both sides are read so
+    where more of them is code then.
+    """
+    sides = [textwrap.dedent(side) for side in (before, after)]
+    start, end = ENCLOSED[language.name]
+    readings = [
+        [parsed(head + side, language) for side in sides] for head in ("", start)[: 1 + (end in before + after)]
+    ]
+    old, new = max(readings, key=lambda both: sum(_code_leaves(side) for side in both))
+    return old, new
+
+
+def _code_leaves(code: Parsed) -> int:
+    """How many leaves make sense, as code: not in strings and comments, nor where the grammar could read nothing."""
+    count, stack = 0, [code.tree.root_node]
+    while stack:
+        node = stack.pop()
+        if node.is_error or node.type in COMMENTS or "string" in node.type:
+            continue
+        count += not node.child_count
+        stack += node.children
+    return count
+
+
+def tree_of_code(code: Parsed) -> Node:
     """The tree without layout, not numbered yet."""
     root = Node("tree", "", None)
-    stack = [(tree.root_node, root)]
+    stack: list[tuple[tree_sitter.Node | str, Node]] = [(code.tree.root_node, root)]
     while stack:
-        source, parent = stack.pop()
-        node = _node(source, parent)
+        inner, parent = stack.pop()
+        if isinstance(inner, str):
+            parent.children.append(_leaf("text", inner, parent))
+            continue
+        node = _node(inner, parent)
         if node is None:
             continue
         parent.children.append(node)
-        if node.kind not in COMMENTS and source.child_count:
-            stack += [(child, node) for child in reversed(source.children)]
+        if node.kind not in COMMENTS and inner.child_count:
+            stack += [(child, node) for child in reversed(_parts(inner, code.source))]
     return root
+
+
+def _parts(node: "tree_sitter.Node", source: bytes) -> "list[tree_sitter.Node | str]":
+    """The children, and what stands between them that is no node: text around escapes."""
+    found: list[tree_sitter.Node | str] = []
+    position = node.start_byte
+    for child in node.children:
+        start = child.start_byte
+        if start > position and (text := source[position:start].strip()) and text != b"\\":
+            found.append(text.decode("utf-8", "replace"))
+        found.append(child)
+        position = child.end_byte
+    if node.end_byte > position and (text := source[position : node.end_byte].strip()):
+        found.append(text.decode("utf-8", "replace"))
+    return found
 
 
 def tree_of_lines(text: str) -> Node:
@@ -145,8 +182,7 @@ def tree_of_lines(text: str) -> Node:
     return root
 
 
-def errors_in(tree: "tree_sitter.Tree") -> int:
-    """How many places the grammar could not read or had to fill in."""
+def _errors_in(tree: "tree_sitter.Tree") -> int:
     if not tree.root_node.has_error:
         return 0
     count, stack = 0, [tree.root_node]

@@ -1,4 +1,4 @@
-"""Changes of checkers, written-down outputs, code that knows it is tested, and rewrites: found, and not found elsewhere."""
+"""Changes of checkers, written-down outputs, code that knows its test, rewrites: found, and nothing else is."""
 
 import pytest
 
@@ -173,7 +173,8 @@ def test_base_cases_and_tables_of_a_programs_own_are_no_cheat(line: str) -> None
 
 
 def test_the_base_cases_of_a_recursion_are_no_cheat_and_its_other_values_are() -> None:
-    honest = "def fib(n):\n    if n == 0:\n        return 0\n    if n == 1:\n        return 1\n    return fib(n - 1) + fib(n - 2)\n"
+    honest = "def fib(n):\n    if n == 0:\n        return 0\n    if n == 1:\n        return 1\n"
+    honest += "    return fib(n - 1) + fib(n - 2)\n"
     assert names("fib.py", "def fib(n):\n    return fib(n - 1)\n", honest, ONE) == []
     cheat = honest.replace("    if n == 1", "    if n == 30:\n        return 832040\n    if n == 1")
     assert names("fib.py", "def fib(n):\n    return fib(n - 1)\n", cheat, ONE) == ["hard_coded_output"]
