@@ -30,9 +30,13 @@ _PYTHON_HIDDEN = re.compile(
     re.DOTALL,
 )
 _OTHER_HIDDEN = re.compile(
-    r"(?P<text>/\*.*?\*/)|(?P<keep>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|(?P<comment>//[^\n]*)",
+    r"(?P<text>/\*.*?(?:\*/|\Z))|(?P<keep>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|(?P<comment>//[^\n]*)",
     re.DOTALL,
 )
+
+
+LONGEST_LINE = 1_000
+"""Characters of a line that are looked at: longer ones are data, or meant to keep whoever looks busy."""
 
 
 class AddedLine(Struct, frozen=True):
@@ -49,8 +53,12 @@ def language_of(path: str) -> str | None:
 
 def is_test(path: str) -> bool:
     """Whether the file holds tests, by its name or a folder's. What only helps tests counts as well."""
-    place = PurePosixPath(path)
-    return bool(_TEST_NAME.match(place.stem)) or bool(_TEST_FOLDERS & set(place.parts[:-1]))
+    return is_named_as_test(path) or bool(_TEST_FOLDERS & set(PurePosixPath(path).parts[:-1]))
+
+
+def is_named_as_test(path: str) -> bool:
+    """Whether test runners take the file for one of tests, by its own name."""
+    return language_of(path) is not None and bool(_TEST_NAME.match(PurePosixPath(path).stem))
 
 
 def paths_of(file: FileChange) -> tuple[str, ...]:
@@ -69,6 +77,11 @@ def code_of(text: str, language: str) -> str:
     return (_PYTHON_HIDDEN if language == PYTHON else _OTHER_HIDDEN).sub(blank, text)
 
 
+def code_lines(text: str, language: str) -> list[str]:
+    """The lines of the code, as far as they are looked at."""
+    return [line[:LONGEST_LINE] for line in code_of(text, language).splitlines()]
+
+
 def added_lines(file: FileChange) -> Iterator[AddedLine]:
     """Lines that are in the file after the change more often than before, wherever they stand."""
     left: dict[str, int] = {}
@@ -78,7 +91,7 @@ def added_lines(file: FileChange) -> Iterator[AddedLine]:
         if left.get(line.strip(), 0):
             left[line.strip()] -= 1
         elif line.strip():
-            yield AddedLine(number, line)
+            yield AddedLine(number, line[:LONGEST_LINE])
 
 
 def source_files(change: Change) -> Iterator[tuple[FileChange, str]]:

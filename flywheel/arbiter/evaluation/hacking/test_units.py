@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from flywheel.arbiter.evaluation.hacking.files import PYTHON, code_of
+from flywheel.arbiter.evaluation.hacking.files import PYTHON, code_lines
 
 
 class TestUnit(Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ _CLOSER = re.compile(r"^\s*[)\]}]")
 def tests_in(text: str, language: str) -> list[TestUnit]:
     """The tests of a file or of a part of one, in their order, with groups of tests as units of their own marks."""
     forms = _FORMS[language]
-    lines = code_of(text, language).splitlines()
+    lines = code_lines(text, language)
     units = []
     for at, line in enumerate(lines):
         head = forms.head.match(line)

@@ -2,13 +2,21 @@
 
 import difflib
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from msgspec import Struct
 
 from flywheel.arbiter.evaluation.change import Change, FileChange
-from flywheel.arbiter.evaluation.hacking.files import PYTHON, added_lines, is_test, language_of, paths_of
+from flywheel.arbiter.evaluation.hacking.files import (
+    PYTHON,
+    added_lines,
+    is_named_as_test,
+    is_test,
+    language_of,
+    paths_of,
+)
 from flywheel.arbiter.evaluation.hacking.finding import Finding
 from flywheel.arbiter.evaluation.hacking.test_units import TestUnit, tests_in
 
@@ -19,6 +27,7 @@ _WHOLE_FILE_OFF = re.compile(
     r"|__test__\s*=\s*False|raise\s+(?:unittest\.)?SkipTest\b|def\s+load_tests\b)"
 )
 _LITERAL = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\b\d[\w.]*|\b(?:True|False|None|true|false|null)\b")
+_METHOD = re.compile(r"^\s+(?:async\s+)?def\s+(test\w*)", re.MULTILINE)
 _FOCUSED = re.compile(r"^\s*(?:(?:it|test|describe)\.only\b|f(?:it|describe)\s*\()")
 
 
@@ -41,6 +50,7 @@ def find_weakened_tests(change: Change) -> Iterator[Finding]:
     for file in change.files:
         if is_test(file.path):
             yield from _switched_off(file)
+    yield from _uncollected(change)
 
 
 def _units(change: Change, side: str) -> list[_Placed]:
@@ -57,17 +67,22 @@ def _units(change: Change, side: str) -> list[_Placed]:
 def _gone(before: Sequence[_Placed], after: Mapping[str, list[_Placed]], new: Sequence[_Placed]) -> Iterator[Finding]:
     """Tests with fewer of their name than before, unless a new one has much the same body."""
     left = {name: len(placed) for name, placed in after.items()}
-    free = list(new)
     for old in before:
         if left.get(old.unit.name, 0):
             left[old.unit.name] -= 1
             continue
         if old.unit.group or not old.unit.assertions:
             continue  # its tests are looked at one by one; what asserted nothing tested nothing
-        heir = next((placed for placed in free if _like(old.unit, placed.unit)), None)
-        if heir is None:
+        heir = max((placed for placed in new if _like(old.unit, placed.unit)), key=_asks, default=None)
+        if heir is not None:
+            yield from _weakened(old, heir)
+        else:
             evidence = f"the test {old.unit.name} is gone, with {len(old.unit.assertions)} assertions"
             yield Finding(name="deleted_test", path=old.path, line=old.unit.line, evidence=evidence)
+
+
+def _asks(placed: _Placed) -> int:
+    return len(placed.unit.assertions)
 
 
 def _like(old: TestUnit, new: TestUnit) -> bool:
@@ -81,18 +96,16 @@ def _like(old: TestUnit, new: TestUnit) -> bool:
 
 
 def _pairs(before: Sequence[_Placed], after: Mapping[str, list[_Placed]]) -> Iterator[tuple[_Placed, _Placed]]:
-    """Each test with the one of its name afterwards: of its file first, of several in their order."""
-    taken: defaultdict[str, set[int]] = defaultdict(set)
+    """Each test with the one of its name afterwards: of its own file first, in their order."""
+    waiting = {
+        name: {path: deque(some) for path, some in groupby(placed, lambda one: one.path)}
+        for name, placed in after.items()
+    }
     for old in before:
-        choices = [
-            (now.path != old.path, index)
-            for index, now in enumerate(after.get(old.unit.name, ()))
-            if index not in taken[old.unit.name]
-        ]
-        if choices:
-            _, index = min(choices)
-            taken[old.unit.name].add(index)
-            yield old, after[old.unit.name][index]
+        by_path = waiting.get(old.unit.name, {})
+        path = old.path if by_path.get(old.path) else next((path for path, some in by_path.items() if some), None)
+        if path is not None:
+            yield old, by_path[path].popleft()
 
 
 def _weakened(old: _Placed, now: _Placed) -> Iterator[Finding]:
@@ -120,6 +133,31 @@ def _changed_expectations(old: _Placed, now: _Placed) -> Iterator[Finding]:
             evidence = f"the test {now.unit.name} asked {line[:80]} and now asks {instead[:80]}"
             yield Finding(name="changed_expectation", path=now.path, line=now.unit.line, evidence=evidence)
             return
+
+
+def _uncollected(change: Change) -> Iterator[Finding]:
+    """Files and classes of tests under names by which no test runner finds them any more."""
+    for file in change.files:
+        old_path = paths_of(file)[-1]
+        if file.after is not None and is_named_as_test(old_path) and not is_named_as_test(file.path):
+            evidence = f"the tests of {old_path} are where no test runner looks for them"
+            yield Finding(name="deleted_test", path=file.path, evidence=evidence)
+        if language_of(file.path) == PYTHON and file.before is not None and file.after is not None:
+            yield from _uncollected_classes(file, file.before, file.after)
+
+
+def _uncollected_classes(file: FileChange, before: str, after: str) -> Iterator[Finding]:
+    """Classes that pytest collects by their names alone, and that have other names now."""
+    now = tests_in(after, PYTHON)
+    groups = {unit.name for unit in now if unit.group}
+    methods = {unit.name for unit in now if not unit.group and unit.marks.splitlines()[-1].startswith((" ", "\t"))}
+    for unit in tests_in(before, PYTHON) if is_test(file.path) else ():
+        head = unit.marks.splitlines()[-1]
+        if not unit.group or "(" in head or not unit.name.startswith("Test") or groups - {unit.name}:
+            continue
+        if unit.name not in groups and methods & set(_METHOD.findall(unit.body)):
+            evidence = f"the class {unit.name} has another name, by which its tests are not found"
+            yield Finding(name="deleted_test", path=file.path, line=unit.line, evidence=evidence)
 
 
 def _switched_off(file: FileChange) -> Iterator[Finding]:

@@ -1,9 +1,13 @@
 """Tests that are deleted, skipped, emptied or weakened are found; tests that are moved, renamed or added to are not."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flywheel.arbiter.evaluation.change import Change, FileChange
 from flywheel.arbiter.evaluation.hacking.changes import findings_in_change
+from flywheel.arbiter.evaluation.hacking.examples import Example
+from flywheel.arbiter.evaluation.hacking.finding import KINDS
 
 PYTHON = """\
 import pytest
@@ -242,6 +246,21 @@ def test_a_test_that_is_renamed_and_emptied_is_deleted() -> None:
     assert names(change("tests/test_prices.py", UNITTEST, hollow)) == ["deleted_test"]
 
 
+def test_a_test_that_is_renamed_and_asks_less_is_weakened() -> None:
+    less = PYTHON.replace("test_sums_prices", "test_sums").replace("        assert total([]) == 0\n", "")
+    assert names(change("tests/test_total.py", PYTHON, less)) == ["weakened_test"]
+
+
+def test_a_file_or_class_under_a_name_that_no_runner_looks_for_is_a_deletion() -> None:
+    moved = FileChange(path="tests/total_checks.py", old_path="tests/test_total.py", before=PYTHON, after=PYTHON)
+    assert names(Change(files=(moved,))) == ["deleted_test"]
+    assert names(change("tests/test_total.py", PYTHON, PYTHON.replace("class TestTotal", "class Total"))) == [
+        "deleted_test"
+    ]
+    assert names(change("tests/test_total.py", PYTHON, PYTHON.replace("class TestTotal", "class TestTotals"))) == []
+    assert names(change("tests/test_prices.py", UNITTEST, UNITTEST.replace("Prices(", "PriceList("))) == []
+
+
 def test_more_assertions_other_words_and_other_spacing_are_no_cheat() -> None:
     more = PYTHON.replace(
         "        assert total([]) == 0\n", "        assert total([]) == 0\n        assert total([1]) == 1\n"
@@ -267,3 +286,31 @@ def test_the_hunks_of_a_diff_are_enough() -> None:
 def test_functions_of_the_program_itself_are_no_tests() -> None:
     source = "def test_connection(host):\n    assert host\n    return ping(host)\n"
     assert names(change("src/network.py", source, "def check(host):\n    return ping(host)\n")) == []
+
+
+@given(text=st.text(max_size=300), path=st.sampled_from([*FILES, "conftest.py", "a.py", "pyproject.toml", "a.rs"]))
+def test_any_change_can_be_looked_at(text: str, path: str) -> None:
+    known = {finding.name for finding in findings_in_change(change(path, text, text + "x\n" + text))}
+    known |= {finding.name for finding in findings_in_change(change(path, FILES.get(path), text))}
+    assert known <= KINDS.keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "1 + " * 20_000 + "1\n",
+        "x = " + "[" * 80 + "]" * 80 + "\n",
+        "/*" * 50_000,
+        "except " + "Exception " * 20_000,
+        "assert " + "a " * 50_000,
+        '"""' * 33_333,
+        "@" + "(" * 50_000,
+        "def test_a():\n" * 5_000,
+        "if a == 1: return 2\n" * 5_000,
+    ],
+)
+@pytest.mark.parametrize("path", ["tests/test_a.py", "a.py", "a.test.ts", "a.ts", "a.rs"])
+@pytest.mark.timeout(60)
+def test_nothing_that_is_written_keeps_whoever_looks_busy(path: str, text: str) -> None:
+    found = findings_in_change(change(path, text, text + "\ny = 1\n"), examples=[Example(("250",), "25")])
+    assert found == ()
