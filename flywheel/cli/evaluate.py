@@ -1,5 +1,6 @@
 """``flywheel evaluate``, ``flywheel spec check|schema``: hold a change to a working spec."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--spec", "spec_path", required=True, type=FILE, help="The working spec.")
 @click.option("--before", required=True, type=FOLDER, help="The workspace before the change. It is not changed.")
 @click.option("--after", type=FOLDER, help="The workspace after the change.")
-@click.option("--patch", type=FILE, help="The change as a unified diff, instead of --after.")
+@click.option("--patch", metavar="FILE", help="The change as a unified diff, instead of --after; - is stdin.")
 @click.option("--asked", type=FILE, help="The task's own words: what they contain is not unsafe.")
 @click.option("--agent", "agent_id", help="Who made the change, for the verdict's provenance.")
 @click.option("--task", "task_id", help="The task that it was made for.")
@@ -31,7 +32,7 @@ def evaluate(
     spec_path: Path,
     before: Path,
     after: Path | None,
-    patch: Path | None,
+    patch: str | None,
     asked: Path | None,
     *,
     agent_id: str | None,
@@ -47,6 +48,7 @@ def evaluate(
     Examples:
       flywheel evaluate --spec spec.yaml --before main/ --after worktree/
       flywheel evaluate --spec spec.yaml --before main/ --patch fix.diff --json
+      git diff main | flywheel evaluate --spec spec.yaml --before main/ --patch -
     """
     from flywheel.arbiter.evaluation.spec_evaluator import Origin, evaluate_under_spec
     from flywheel.arbiter.evaluation.working_spec.reading import load_spec
@@ -58,7 +60,7 @@ def evaluate(
         before=before,
         after=after,
         at=datetime.now(UTC),
-        asked=_text(asked) if asked else "",
+        asked=_text(asked.read_bytes(), str(asked)) if asked else "",
         origin=Origin(agent_id=agent_id, task_id=task_id, commit=commit),
     )
     if as_json:
@@ -123,24 +125,26 @@ def show_schema() -> None:
     print_json(json_schema())
 
 
-def _change(before: Path, after: Path | None, patch: Path | None) -> "Change":
+def _change(before: Path, after: Path | None, patch: str | None) -> "Change":
     from flywheel.arbiter.evaluation.folders import change_of_folders
     from flywheel.arbiter.evaluation.patches import change_of_patch
 
     if after is not None and patch is None:
         return change_of_folders(before, after)
     if patch is not None and after is None:
-        return change_of_patch(_text(patch), name=str(patch), folder=before)
+        name = "standard input" if patch == "-" else patch
+        content = sys.stdin.buffer.read() if patch == "-" else Path(patch).read_bytes()
+        return change_of_patch(_text(content, name), name=name, folder=before)
     raise click.UsageError("name the change by --after DIR or by --patch FILE, one of both")
 
 
-def _text(path: Path) -> str:
+def _text(content: bytes, name: str) -> str:
     from flywheel.errors import InputError
 
     try:
-        return path.read_bytes().decode()  # with the line ends that it has
+        return content.decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no text in UTF-8: {error}") from error
+        raise InputError(f"{name} is no text in UTF-8: {error}; save it as that") from error
 
 
 def _show(found: "SpecEvaluation") -> None:

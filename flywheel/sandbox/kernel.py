@@ -10,6 +10,7 @@ import resource
 import socket
 import struct
 from collections.abc import Iterable
+from typing import NamedTuple
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -26,9 +27,28 @@ SECCOMP_MODE_FILTER = 2
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 CLONE_THREAD, X32 = 0x00010000, 0x40000000  # from X32 on the same calls have second numbers
 EPERM, ENOSYS = 1, 38
-# By architecture: its number in audit records, fork and vfork, clone, socket. The next two are the same on all.
-SYSTEM_CALLS = {"x86_64": (0xC000003E, (57, 58), 56, 41), "aarch64": (0xC00000B7, (), 220, 198)}
-CLONE3, IO_URING_SETUP = 435, 425
+
+
+class Calls(NamedTuple):
+    """Numbers of system calls on one architecture, and its own in audit records."""
+
+    architecture: int
+    forks: tuple[int, ...]
+    clone: int
+    socket: int
+    signals: tuple[int, ...]
+    prlimit: int
+
+
+SYSTEM_CALLS = {
+    "x86_64": Calls(0xC000003E, (57, 58), 56, 41, (62, 129, 200, 234, 297), 302),
+    "aarch64": Calls(0xC00000B7, (), 220, 198, (129, 130, 131, 138, 240), 261),
+}
+CLONE3, IO_URING_SETUP, PIDFD_SEND_SIGNAL = 435, 425, 424  # the same on all
+LOAD, EQUAL, AT_LEAST, ANY_BIT, GIVE = 0x20, 0x15, 0x35, 0x45, 0x06
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
+ALLOW, REFUSE, UNKNOWN = 0x7FFF0000, 0x00050000 | EPERM, 0x00050000 | ENOSYS
+Instruction = tuple[int, int, int, int]
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -116,31 +136,37 @@ def _allow(ruleset: int, path: str, rights: int) -> bool:
     return added == 0
 
 
-def refuse_calls(*, processes: bool, sockets: bool) -> bool:
-    """A filter of system calls (seccomp), for root too: no new processes but threads, no sockets but pairs.
+def refuse_calls(*, processes: bool = False, sockets: bool = False, others: bool = False) -> bool:
+    """A filter of system calls (seccomp), for root too.
 
+    ``processes``: no new ones but threads. ``sockets``: none but pairs. ``others``: no signals to, no limits of others.
     False where it is not to be had: another architecture, or a kernel without it.
     """
-    machine = os.uname().machine
-    if machine not in SYSTEM_CALLS:
+    calls = SYSTEM_CALLS.get(os.uname().machine)
+    if calls is None:
         return False
-    architecture, forks, clone, new_socket = SYSTEM_CALLS[machine]
-    load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
-    allow_it, refuse, unknown = 0x7FFF0000, 0x00050000 | EPERM, 0x00050000 | ENOSYS
-    program = [(load, 0, 0, 4), (equal, 1, 0, architecture), (give, 0, 0, refuse), (load, 0, 0, 0)]
-    program += [(at_least, 0, 1, X32), (give, 0, 0, refuse)]
-    # What io_uring does no filter sees.
-    for number in (*((new_socket, IO_URING_SETUP) if sockets else ()), *(forks if processes else ())):
-        program += [(equal, 0, 1, number), (give, 0, 0, refuse)]
-    if processes:
-        # glibc tries clone, whose flags a filter can read, where there is no clone3, whose flags it cannot.
-        program += [(equal, 0, 1, CLONE3), (give, 0, 0, unknown), (equal, 1, 0, clone), (give, 0, 0, allow_it)]
-        program += [(load, 0, 0, 16), (any_bit, 1, 0, CLONE_THREAD), (give, 0, 0, refuse)]
-    program += [(give, 0, 0, allow_it)]
+    program = _filter(calls, processes=processes, sockets=sockets, others=others)
     filters = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in program))
     described_by = struct.pack("@HP", len(program), ctypes.addressof(filters))
     done: int = libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, described_by, 0, 0)
     return done == 0
+
+
+def _filter(calls: Calls, *, processes: bool, sockets: bool, others: bool) -> list[Instruction]:
+    program = [(LOAD, 0, 0, ARCHITECTURE), (EQUAL, 1, 0, calls.architecture), (GIVE, 0, 0, REFUSE)]
+    program += [(LOAD, 0, 0, NUMBER), (AT_LEAST, 0, 1, X32), (GIVE, 0, 0, REFUSE)]
+    refused = [*((calls.socket, IO_URING_SETUP) if sockets else ())]  # what io_uring does no filter sees
+    refused += [*(calls.forks if processes else ()), *((*calls.signals, PIDFD_SEND_SIGNAL) if others else ())]
+    for number in refused:
+        program += [(EQUAL, 0, 1, number), (GIVE, 0, 0, REFUSE)]
+    if others:  # its own limits go by the process number 0
+        program += [(EQUAL, 0, 4, calls.prlimit), (LOAD, 0, 0, FIRST_ARGUMENT), (EQUAL, 1, 0, 0), (GIVE, 0, 0, REFUSE)]
+        program += [(GIVE, 0, 0, ALLOW)]
+    if processes:
+        # glibc tries clone, whose flags a filter can read, where there is no clone3, whose flags it cannot.
+        program += [(EQUAL, 0, 1, CLONE3), (GIVE, 0, 0, UNKNOWN), (EQUAL, 1, 0, calls.clone), (GIVE, 0, 0, ALLOW)]
+        program += [(LOAD, 0, 0, FIRST_ARGUMENT), (ANY_BIT, 1, 0, CLONE_THREAD), (GIVE, 0, 0, REFUSE)]
+    return [*program, (GIVE, 0, 0, ALLOW)]
 
 
 def _checked(result: int, what: str) -> None:

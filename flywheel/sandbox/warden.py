@@ -208,7 +208,7 @@ class Warden:
                 "it has neither namespaces nor a user of its own, so its processes could not be counted nor ended"
             )
         kernel.limit(resource.RLIMIT_NPROC, 0)
-        kernel.refuse_calls(processes=True, sockets=False)
+        kernel.refuse_calls(processes=True, others=True)
         return ["no new processes"] if no_new_processes() else []
 
     def fence_by_landlock(self) -> list[str]:
@@ -220,7 +220,7 @@ class Warden:
         if not kernel.landlock(rights):
             raise ConfinementError("this kernel has no Landlock (Linux 5.13), so other files cannot be protected")
         words = ["no files outside its folder and what it needs"]
-        if kernel.refuse_calls(processes=False, sockets=True):
+        if kernel.refuse_calls(sockets=True):
             words.append("no network")
         elif self.job["network"] == "refused":
             raise ConfinementError("neither network namespaces nor a filter of system calls are to be had here")

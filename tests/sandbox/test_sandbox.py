@@ -277,8 +277,11 @@ def test_what_is_left_out_of_the_copy_is_not_there(tmp_path: Path, fence: Fence)
 
 def test_one_process_alone_is_held_by_landlock_as_the_user_who_started_it() -> None:
     body = """
-        import os, socket
-        for attempt in (os.fork, socket.socket, lambda: open("/etc/passwd", "a"), lambda: os.listdir("/home")):
+        import os, resource, signal, socket
+        def kill(): os.kill(os.getppid(), signal.SIGCONT)
+        def starve(): resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (64, 64))
+        def write(): open("/etc/passwd", "a")
+        for attempt in (os.fork, socket.socket, kill, starve, write, lambda: os.listdir("/home")):
             try: print("did", attempt())
             except OSError as error: print(type(error).__name__)
         open("own", "w").write("x")
@@ -287,7 +290,7 @@ def test_one_process_alone_is_held_by_landlock_as_the_user_who_started_it() -> N
         ran = python(body, Fence.LANDLOCK, limits=Limits(wall_s=5.0, processes=1), collect=("own",))
     except SandboxError as error:
         pytest.skip(f"no Landlock here: {error}")
-    assert ran.output.decode().split() == ["PermissionError"] * 4
+    assert ran.output.decode().split() == ["PermissionError"] * 6
     assert ran.files == {"own": b"x"}
     assert {"no new processes", "no network"} <= set(ran.confined)
 

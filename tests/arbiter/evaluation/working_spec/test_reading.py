@@ -131,6 +131,12 @@ def test_the_published_schema_takes_what_is_taken_and_refuses_what_is_refused() 
         jsonschema.validate(document, schema)
 
 
+def test_the_example_of_the_documentation_is_a_working_spec() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    (example,) = (block.split("```")[0] for block in page.split("```yaml\n")[1:] if "risk_tier:" in block)
+    assert spec(example).name == "billing@1.2"
+
+
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml cannot be read: No such file"):
         read_spec(tmp_path / "none.yaml")
