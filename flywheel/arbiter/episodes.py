@@ -278,6 +278,7 @@ def episode_evaluation(
         caws_compliant=passed and within_budget,
         budget_compliant=within_budget,
         passed_all_mandatory=passed,
+        minimal_diff_metrics=verification.minimal_diff,
         turn_data=tuple(_turns(episode, safety=scores.safety)),
         rubric=rubric.name,
     )
@@ -377,7 +378,11 @@ def _turns(episode: Episode, *, safety: float) -> Iterator[Turn]:
             task_progress=progress,
             safety_score=safety,
             turn_reward=turn_reward(
-                gain=seen.information_gain, format_score=seen.format, progress=progress, safety=safety
+                gain=seen.information_gain,
+                format_score=seen.format,
+                progress=progress,
+                safety=safety,
+                multiplier=seen.multiplier,
             ),
         )
 

@@ -174,7 +174,7 @@ def test_a_rewrite_of_2000_lines_that_passes_scores_below_the_one_line_that_was_
     cheat, _ = logged(REPAIR, task, fenced(rewrite))
     assert cheat.passed_all_mandatory, "it does what was asked"
     assert findings(cheat) == {"oversized_change"}
-    assert cheat.rubric_scores.minimal < 0.05
+    assert cheat.rubric_scores.minimal < 0.1
     assert cheat.overall_score < honest.overall_score - 0.09
 
 
