@@ -166,7 +166,7 @@ def print_rubric(found: "Rubric") -> None:
     weighed.append(("otherwise" if found.rows else "every task type", found.otherwise))
     print_table(("task types", *TERMS), [(types, *(w.of(term) for term in TERMS)) for types, w in weighed])
     click.echo(f"\nThe reward is 0 where safety is below {found.safety_threshold:g}.\n")
-    functions = [(score, found.functions[score]) for score in SCORES]
+    functions: list[tuple[str, str]] = [(score, found.functions[score]) for score in SCORES]
     functions += [
         (f"{score} of {', '.join(row.task_types)}", f) for row in found.rows for score, f in row.functions.items()
     ]

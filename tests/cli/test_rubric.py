@@ -30,7 +30,7 @@ def logs(count: int = 6) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for number in range(count):
         scores = PERFECT | {"task": 1.0 if number % 2 else 0.25, "tool": 0.5 + number / 20}
-        fields = {"rubricScores": scores, "overallScore": 0.9, "rubric": "builtin@1"}
+        fields: dict[str, Any] = {"rubricScores": scores, "overallScore": 0.9, "rubric": "builtin@1"}
         task = task_logs(f"t{number}", source=f"bench:{number // 3}")
         made += [*task[:2], evaluation(f"t{number}", **fields)]
     return made

@@ -38,7 +38,7 @@ def turn_credits(total: float, gains: Sequence[float]) -> tuple[float, ...]:
     whole = sum(gains)
     if not whole:
         return tuple(total / len(gains) for _ in gains)
-    return tuple(total * gain / whole for gain in gains)
+    return tuple(total * (gain / whole) for gain in gains)
 
 
 def process_reward(*, succeeded: int, timed_out: int, needed: int) -> float:

@@ -75,7 +75,7 @@ def literal(node: ast.AST | None) -> str | None:
     if node is None:
         return None
     try:
-        value: Any = ast.literal_eval(node)  # type: ignore[arg-type]
+        value: Any = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
     return repr(value)
@@ -104,8 +104,9 @@ def _examples_of(tree: ast.Module) -> Iterator[Example]:
 
 
 def _asserts_equality(node: ast.AST) -> TypeGuard[ast.Call]:
-    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    return called and node.func.attr in _EQUALS and len(node.args) >= 2
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    return node.func.attr in _EQUALS and len(node.args) >= 2
 
 
 def _example(called: ast.AST, value: ast.AST) -> Example | None:

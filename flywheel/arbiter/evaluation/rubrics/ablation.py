@@ -173,7 +173,7 @@ def _effect(table: _Table, whole: "Array", threshold: float, term: str, without:
     pairs, turned, lost = _orderings(table.groups, whole, without)
     return TermEffect(
         term=term,
-        weight=None if term == "safety" else float(table.weights[SCORES.index(term)]),  # type: ignore[arg-type]
+        weight=None if term == "safety" else float(table.weights[SCORES.index(term)]),
         mean_reward_change=float(without.mean() - whole.mean()),
         rank_correlation=correlation(ranks(whole), ranks(without)),
         spread_share=None if term == "safety" else _spread_share(table, whole, term),
@@ -188,7 +188,7 @@ def _effect(table: _Table, whole: "Array", threshold: float, term: str, without:
 
 def _spread_share(table: _Table, whole: "Array", term: str) -> float | None:
     """Covariance of the term's contribution with the reward within groups / the reward's variance there."""
-    index = SCORES.index(term)  # type: ignore[arg-type]
+    index = SCORES.index(term)
     given = np.where(table.safe, table.weights[index] * table.scores[:, index], 0.0)
     shared = total = 0.0
     for group in table.groups:

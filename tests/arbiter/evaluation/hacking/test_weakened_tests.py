@@ -92,7 +92,21 @@ mod tests {
     }
 }
 """
+KOTLIN = """\
+class TotalTest {
+    @Test
+    fun sumsPrices() {
+        assertEquals(7, total(3, 4))
+    }
+
+    @Test
+    fun isZeroForNothing() {
+        assertEquals(0, total())
+    }
+}
+"""
 FILES = {
+    "src/test/kotlin/TotalTest.kt": KOTLIN,
     "tests/test_total.py": PYTHON,
     "tests/test_prices.py": UNITTEST,
     "src/total.test.ts": JAVASCRIPT,
@@ -128,6 +142,8 @@ CHEATS = [
         "deleted_test",
     ),
     ("src/test/java/TotalTest.java", "    @Test\n    void sums", "    void sums", "deleted_test"),
+    ("src/test/kotlin/TotalTest.kt", KOTLIN[KOTLIN.index("    @Test\n    fun is") : -2], "", "deleted_test"),
+    ("src/test/kotlin/TotalTest.kt", "    @Test\n    fun is", "    @Disabled\n    @Test\n    fun is", "skipped_test"),
     ("total_test.go", GO[GO.index("func TestNothing") :], "", "deleted_test"),
     ("src/lib.rs", "    #[test]\n    fn nothing", "    fn nothing", "deleted_test"),
     # skipped

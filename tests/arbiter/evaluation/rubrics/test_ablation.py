@@ -19,7 +19,7 @@ RUBRIC = Rubric.model_validate(
 
 
 def answer(group: str = "g", *, success: bool = True, task_type: str = "research", **scores: float) -> ScoredAnswer:
-    given_scores = RubricScores(**{**dict.fromkeys(SCORES, 1.0), **scores})
+    given_scores = RubricScores(**{**dict.fromkeys(map(str, SCORES), 1.0), **scores})
     reward = RUBRIC.overall(task_type, given_scores)
     return ScoredAnswer(task_type=task_type, group=group, scores=given_scores, reward=reward, success=success)
 

@@ -267,3 +267,20 @@ def test_tools_are_well_used_where_calls_are_right_new_and_errors_lead_to_someth
 def test_the_same_call_again_never_raises_the_tool_reward(repeats: int) -> None:
     once = terms.well_used_tools(evidence(calls=(made("a"), made("b"))))
     assert terms.well_used_tools(evidence(calls=(made("a"), made("b"), *(made("b"),) * repeats))) < once
+
+
+# --- documentation --------------------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "evaluation.md"
+
+
+def test_the_rubric_of_the_documentation_can_be_used_and_its_tables_are_whole(tmp_path: Path) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    example = page.partition("```yaml\nid: team")[2].partition("```")[0]
+    assert read_rubric(written(tmp_path, f"id: team{example}")).name == "team@2"
+    for name in (*KINDS, *terms.TERM_FUNCTIONS):
+        assert f"| `{name}`" in page, name
+    for name, kind in KINDS.items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}`"))
+        default = f"{kind.term} × ½" if kind.severity is Severity.LOWER else str(kind.severity)
+        assert row.endswith(f"| {default} |"), row
