@@ -4,9 +4,10 @@ import os
 import secrets
 import socket
 import subprocess
+import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,15 @@ def python(body: str, fence: Fence, *, limits: Limits = LIMITS, collect: tuple[s
 def processes_named(mark: str) -> list[str]:
     listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if mark in line]
+
+
+def eventually(holds: Callable[[], bool], *, within_s: float = 20.0) -> bool:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 @pytest.fixture
@@ -190,6 +200,23 @@ def test_a_daemon_that_detaches_does_not_outlive_the_command(fence: Fence, mark:
     ran = python(starter, fence)
     assert (ran.exit_code, ran.left) == (0, 1)
     assert time.monotonic() - started < 20
+
+
+def test_nothing_is_left_where_the_process_that_asked_for_it_is_killed(fence: Fence, mark: str) -> None:
+    if fence is Fence.LANDLOCK:
+        pytest.skip("there only what the command itself is ends with it")
+    program = f"""
+        from flywheel.sandbox.fences import Fence
+        from flywheel.sandbox.sandbox import run, PYTHON
+        from flywheel.sandbox.workspace import Workspace
+        body = "import os, time; os.fork() or os.setsid(); os.fork(); time.sleep(60)"
+        run([PYTHON, "-I", "-S", "-c", body, {mark!r}], Workspace(), fence=Fence({str(fence)!r}))
+    """
+    asking = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)])
+    assert eventually(lambda: len(processes_named(f"sleep(60) {mark}")) == 4)
+    asking.kill()
+    asking.wait()
+    assert eventually(lambda: processes_named(mark) == [])
 
 
 def test_output_of_gigabytes_is_cut_off_and_ends_the_command(fence: Fence) -> None:
