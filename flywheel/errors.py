@@ -45,6 +45,10 @@ class TaskSourceError(FlywheelError):
     """Raised when the tasks of a source cannot be read, for example because its data wheel is not installed."""
 
 
+class SandboxError(FlywheelError):
+    """Raised when no command can be started or confined here. Nothing was run; the message says what is missing."""
+
+
 class AgentError(FlywheelError):
     """Raised by an agent that could not answer at all. The arbiter logs it as a failed execution with this reason."""
 
