@@ -5,8 +5,9 @@ what stayed in place; what is left is matched with the most similar of its kind.
 are found, and from them upwards the changed ones that hold them. Time grows about linearly with the trees' size.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from flywheel.arbiter.evaluation.changed_lines import common_items
 from flywheel.arbiter.evaluation.minimal_diff.trees import IDENTIFIERS, Node, same_shape
@@ -97,7 +98,7 @@ class Matching:
     def _wrapped(self, inner: "list[Left]", outer: "list[Left]", *, swapped: bool = False) -> None:
         """Those that are whole within something new that stands in their place; swapped: they were taken out of it."""
         wanted = {node.identity for _, node in inner}
-        found: dict[int, list[Node]] = defaultdict(list)
+        found: defaultdict[int, deque[Node]] = defaultdict(deque)
         for _, holder in outer:
             if not self._may_walk(holder):
                 return
@@ -105,7 +106,7 @@ class Matching:
                 if node.identity in wanted and node.partner is None:
                     found[node.identity].append(node)
         for _, node in inner:
-            twin = next((one for one in found[node.identity] if _is_untouched(one)), None)
+            twin = _first_untouched(found[node.identity])
             if twin is not None and node.weight and _is_untouched(node):
                 self._matched_below = True
                 self._pair(*((twin, node) if swapped else (node, twin)), moved=True)
@@ -138,17 +139,18 @@ class Matching:
 
     def _equal_elsewhere(self) -> list[Pair]:
         """Equal subtrees of some size that went anywhere, the largest first."""
-        places = defaultdict(list)
+        places: defaultdict[int, deque[Node]] = defaultdict(deque)
         for node in _free(self._after):
             if node.weight >= TRACEABLE:
                 places[node.identity].append(node)
         lost = [node for node in _free(self._before) if node.weight >= TRACEABLE and places[node.identity]]
         moved = []
         for node in sorted(lost, key=lambda one: -one.weight):
-            free = [one for one in places[node.identity] if _is_untouched(one)] if _is_untouched(node) else []
-            if not free:
+            first = _first_untouched(places[node.identity]) if _is_untouched(node) else None
+            if first is None:
                 continue
-            twin = next((one for one in free if one.scope.name == node.scope.name), free[0])
+            near = (one for one in islice(places[node.identity], NEAR) if one.scope.name == node.scope.name)
+            twin = next(filter(_is_untouched, near), first)
             self._pair(node, twin, moved=True)
             moved.append((node, twin))
         return moved
@@ -256,6 +258,13 @@ def _free(trees: Iterable[Node]) -> Iterable[Node]:
             if node.partner is None:
                 yield node
             stack += reversed(node.children)
+
+
+def _first_untouched(nodes: deque[Node]) -> Node | None:
+    """The first of them that can be matched whole; those before it never can again, and go."""
+    while nodes and not _is_untouched(nodes[0]):
+        nodes.popleft()
+    return nodes[0] if nodes else None
 
 
 def _is_untouched(node: Node) -> bool:
