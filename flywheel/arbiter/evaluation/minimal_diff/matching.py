@@ -132,7 +132,7 @@ class Matching:
         scored = []
         for at, to in _worth_comparing(old, new):
             (gap, one), (other_gap, other) = old[at], new[to]
-            likeness = _likeness(one, other, bags) + (1.0 if one.kind in alone else 0.0)
+            likeness = self._likeness(one, other, bags) + (1.0 if one.kind in alone else 0.0)
             if likeness >= ALIKE:
                 scored.append((-likeness, gap != other_gap, abs(at - to), at, to))
         return [(old[at], new[to]) for *_, at, to in sorted(scored)]
@@ -187,6 +187,10 @@ class Matching:
                 sides = [[(0, child) for child in side.children if child.partner is None] for side in (left, right)]
                 self._match_left(*sides, moved=True)
                 self._align_open()
+
+    def _likeness(self, one: Node, other: Node, bags: dict[int, Counter[int]]) -> float:
+        same = _same_name(one, other) or (self._may_walk(one) and same_shape(one, other))
+        return _dice(bags[id(one)], bags[id(other)]) + (1.0 if same else 0.0)
 
     def _dice(self, one: Node, other: Node) -> float:
         return _dice(self._bag(one), self._bag(other))
@@ -279,12 +283,6 @@ def _is_untouched(node: Node) -> bool:
 
 def _same_name(one: Node, other: Node) -> bool:
     return one.name is not None and one.name == other.name
-
-
-def _likeness(one: Node, other: Node, bags: dict[int, Counter[int]]) -> float:
-    if same_shape(one, other):
-        return 1.0 + _dice(bags[id(one)], bags[id(other)])
-    return _dice(bags[id(one)], bags[id(other)]) + (1.0 if _same_name(one, other) else 0.0)
 
 
 def _dice(one: Counter[int], other: Counter[int]) -> float:
