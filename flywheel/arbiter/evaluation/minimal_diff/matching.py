@@ -162,8 +162,8 @@ class Matching:
             if node.name is not None:
                 places[node.kind, node.name].append(node)
         for node in list(_free(self._before)) if places else ():
-            twins = places.get((node.kind, node.name or ""), ())
-            twin = next((one for one in twins if one.partner is None), None)
+            twins = places.get((node.kind, node.name or ""), ()) if _is_free(node) else ()
+            twin = next(filter(_is_free, twins), None)
             if twin is not None and self._dice(node, twin) >= ALIKE:
                 self._pair(node, twin, moved=True)
                 self._align_open()
@@ -271,14 +271,19 @@ def _first_untouched(nodes: deque[Node]) -> Node | None:
     return nodes[0] if nodes else None
 
 
-def _is_untouched(node: Node) -> bool:
-    """Whether neither it nor anything below is matched, nor it is part of what is matched whole."""
+def _is_free(node: Node) -> bool:
+    """Whether it is neither matched nor part of what is matched whole."""
+    if node.partner is not None:
+        return False
     parent = node.parent
-    while parent is not None:
-        if parent.whole:
-            return False
+    while parent is not None and not parent.whole:
         parent = parent.parent
-    return all(one.partner is None for one in node.walk())
+    return parent is None
+
+
+def _is_untouched(node: Node) -> bool:
+    """Whether it is free, and nothing below is matched."""
+    return _is_free(node) and all(one.partner is None for one in node.walk())
 
 
 def _same_name(one: Node, other: Node) -> bool:
