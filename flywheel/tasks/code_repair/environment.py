@@ -21,7 +21,7 @@ from flywheel.arbiter.evaluation.minimal_diff.scoring import score
 from flywheel.errors import TaskSourceError
 from flywheel.records import Complexity, Message, MinimalDiffMetrics
 from flywheel.settings import TasksSettings
-from flywheel.tasks.code_repair.sandbox import ProgramTest, TestRun, run_tests
+from flywheel.tasks.code_repair.program_tests import ProgramTest, TestRun, run_tests
 from flywheel.tasks.environment import Observation, TaskList, Verification, mandatory_check
 from flywheel.tasks.source import SourceTask
 from flywheel.tasks.splits import split_of

@@ -12,7 +12,7 @@ from flywheel.tasks.code_repair.environment import (
     needed_share,
     program_of,
 )
-from flywheel.tasks.code_repair.sandbox import run_tests
+from flywheel.tasks.code_repair.program_tests import run_tests
 
 REPAIR = CodeRepair.of_settings(TasksSettings())
 TASKS = {task.id: task for task in REPAIR.tasks()}

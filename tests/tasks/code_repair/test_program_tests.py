@@ -1,22 +1,21 @@
 """Whatever a program does, it is contained, and what it did is a result."""
 
-import os
-import subprocess
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from flywheel.errors import TaskSourceError
-from flywheel.tasks.code_repair import sandbox
-from flywheel.tasks.code_repair.sandbox import Limits, ProgramTest, TestRun, run_tests
+from flywheel.sandbox.sandbox import Limits
+from flywheel.tasks.code_repair.program_tests import LIMITS as USUAL
+from flywheel.tasks.code_repair.program_tests import ProgramTest, TestRun, run_tests
 
 TESTS = (ProgramTest("f(1)", "2"), ProgramTest("f(2)", "3"))
-LIMITS = Limits(call_s=0.5, cpu_s=2, wall_s=4.0)
+LIMITS = msgspec.structs.replace(USUAL, cpu_s=2, wall_s=4.0)
 
 
 def ran(body: str, *, limits: Limits = LIMITS) -> TestRun:
-    return run_tests(body, TESTS, limits=limits)
+    return run_tests(body, TESTS, call_s=0.5, limits=limits)
 
 
 def seen(body: str) -> str:
@@ -57,7 +56,7 @@ def test_an_endless_loop_is_ended(body: str) -> None:
 def test_one_that_sleeps_and_swallows_all_signals_is_ended() -> None:
     body = "import time\ndef f(x):\n    while True:\n        try: time.sleep(99)\n        except BaseException: pass"
     run = ran(body)
-    assert (run.ended, run.passed_fraction) == ("stopped: it took too long", 0.0)
+    assert (run.ended, run.passed_fraction) == ("stopped: it ran longer than 4 s and was ended", 0.0)
 
 
 def test_a_greedy_program_gets_no_more_memory() -> None:
@@ -72,15 +71,15 @@ def test_a_fork_bomb_makes_no_processes() -> None:
 
 
 def test_nothing_outside_its_folder_is_deleted_or_written(tmp_path: Path) -> None:
-    if not confined_by("no files outside its folder and Python's"):
-        pytest.skip("this kernel has no Landlock: programs run as the user nobody, or not at all")
+    if not confined_by("no files outside its folder and what it needs"):
+        pytest.skip("this kernel has neither mounts of this user nor Landlock")
     precious = tmp_path / "tests.py"
     precious.write_text("assert True")
     tmp_path.chmod(0o777)
     precious.chmod(0o666)
-    assert "PermissionError" in seen(f"import os\ndef f(x): os.remove({str(precious)!r})")
-    assert "PermissionError" in seen(f"def f(x): open({str(precious)!r}, 'w')")
-    assert "PermissionError" in seen(f"def f(x): return open({str(precious)!r}).read()")
+    assert "Error" in seen(f"import os\ndef f(x): os.remove({str(precious)!r})")
+    assert "Error" in seen(f"def f(x): open({str(precious)!r}, 'w')")
+    assert "Error" in seen(f"def f(x): return open({str(precious)!r}).read()")
     assert precious.read_text() == "assert True"
 
 
@@ -89,7 +88,7 @@ def test_its_own_folder_is_its_own_and_gone_afterwards() -> None:
         "import os\ndef f(x):\n    open('note', 'w').write('x')\n    return os.getcwd()", [ProgramTest("f(1)", "''")]
     )
     folder = run.results[0].seen.strip("'")
-    assert "flywheel-repair-" in folder
+    assert folder.endswith("/workspace")
     assert not Path(folder).exists()
 
 
@@ -106,7 +105,7 @@ def test_there_is_no_network() -> None:
     [
         ("import os\ndef f(x): os._exit(0)", "the program ended by itself, with code 0"),
         ("import os\nos._exit(3)", "the program ended by itself, with code 3"),
-        ("import os, signal\ndef f(x): os.kill(os.getpid(), 11) or os._exit(1)", "the program ended"),
+        ("import os, signal\ndef f(x): os.kill(os.getpid(), 11) or os._exit(1)", "the program was ended by SIGSEGV"),
     ],
 )
 def test_who_leaves_has_not_passed(body: str, end: str) -> None:
@@ -142,18 +141,3 @@ def test_what_cannot_be_shown_is_an_error() -> None:
     assert "more than" in seen("def f(x): return 'x' * 10_000")
     assert seen("def f(x): return f(x)").startswith("RecursionError")
     assert seen("def f(x) return").startswith("SyntaxError")
-
-
-def test_no_process_of_it_is_left() -> None:
-    ran("import time\ndef f(x):\n    time.sleep(60)", limits=Limits(wall_s=1.0))
-    listed = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
-    own = [line for line in listed.splitlines() if "jail.py" in line and str(os.getpid()) in line.split()[0]]
-    assert own == []
-
-
-def test_where_nothing_can_be_confined_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    jail = tmp_path / "jail.py"
-    jail.write_text('print(\'{"broken": "no such limit"}\')')
-    monkeypatch.setattr(sandbox, "JAIL", jail)
-    with pytest.raises(TaskSourceError, match="could not be confined: no such limit"):
-        ran("def f(x): return x + 1")
