@@ -150,6 +150,7 @@ class Warden:
         finally:
             os.seteuid(0)
             os.setegid(0)
+            kernel.control(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user takes it back
 
     def become_command(self, writing: int, telling: int) -> None:
         """What the child does. It does not return."""
@@ -180,7 +181,7 @@ class Warden:
             os.setresgid(self.user, self.user, self.user)
             os.setresuid(self.user, self.user, self.user)
             words.append("a user of its own")
-        kernel.control(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user takes it back
+        kernel.control(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # as above
         kernel.control(kernel.PR_SET_NO_NEW_PRIVS, 1)
         words += self.limit_processes()
         kernel.limit(resource.RLIMIT_CPU, self.limits["cpu_s"], spare=1)  # the second, in which it could end itself

@@ -28,7 +28,7 @@ def python(body: str, fence: Fence, *, limits: Limits = LIMITS, collect: tuple[s
 
 
 def processes_named(mark: str) -> list[str]:
-    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if mark in line]
 
 
