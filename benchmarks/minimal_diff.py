@@ -7,7 +7,7 @@ and on small functions the exact tree edit distance (``apted``) as the oracle.
   the multiplier and by similarity alone, the peers by similarity. Needs the real patches beside the checkout.
 - ``probes``: what each measure says of changes that a person tells apart at once.
 - ``oracle``: Spearman's rank correlation with the exact similarity, over graded edits of small functions.
-- ``milliseconds``: wall time for three changed lines in a file of 200, and for a small function; the median of rounds.
+- ``milliseconds``: processor time for three changed lines in a file of 200, and for a small function; median of rounds.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
 from flywheel.arbiter.evaluation.change import Change, change_of_text
 from flywheel.arbiter.evaluation.minimal_diff.scoring import score
@@ -104,13 +104,13 @@ def oracle_figures() -> dict[str, float]:
 
 
 def milliseconds(function: Callable[[], object]) -> float:
-    """The median wall time of the rounds."""
+    """The median processor time of the rounds."""
     function()  # grammars are loaded once a process
     rounds = []
     for _ in range(ROUNDS):
-        started = time.perf_counter()
+        started = time.process_time()
         function()
-        rounds.append((time.perf_counter() - started) * 1e3)
+        rounds.append((time.process_time() - started) * 1e3)
     return round(statistics.median(rounds), 2)
 
 
@@ -140,24 +140,23 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--json", action="store_true", help="print one JSON document")
     as_json = arguments.parse_args().json
-    figures = {
-        "bloat": bloat_figures() if DIFFS.is_dir() else None,
-        "probes": probe_figures(),
-        "oracle": oracle_figures(),
-        "milliseconds": time_figures(),
-    }
+    bloat = bloat_figures() if DIFFS.is_dir() else None
+    probes, oracle, times = probe_figures(), oracle_figures(), time_figures()
     if as_json:
-        print(json.dumps(figures))
+        print(json.dumps({"bloat": bloat, "probes": probes, "oracle": oracle, "milliseconds": times}))
         return
-    for kind, sources in (figures["bloat"] or {}).items():
-        for source, measured in sources.items():
-            print(f"{kind:13} {source:16} " + "  ".join(f"{name} {value:g}" for name, value in measured.items()))
-    if figures["bloat"] is None:
+    for kind, sources in (bloat or {}).items():
+        for source, shares in sources.items():
+            print(f"{kind:13} {source:16} {in_line(shares)}")
+    if bloat is None:
         print(f"no bloat pairs: the real patches are not in {DIFFS}")
-    for name in ("probes", "milliseconds"):
-        for probe, measured in figures[name].items():
-            print(f"{probe:21} " + "  ".join(f"{measure} {value:g}" for measure, value in measured.items()))
-    print("rank correlation      " + "  ".join(f"{name} {value:g}" for name, value in figures["oracle"].items()))
+    for name, measured in (*probes.items(), *times.items(), ("rank correlation", oracle)):
+        print(f"{name:21} {in_line(measured)}")
+
+
+def in_line(figures: dict[str, float]) -> str:
+    """Names and figures on one line."""
+    return "  ".join(f"{name} {value:g}" for name, value in figures.items())
 
 
 if __name__ == "__main__":

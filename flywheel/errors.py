@@ -111,5 +111,9 @@ class NoAgentError(FlywheelError):
     """Raised when the hard limits leave no agent for a task. It says of each agent why it must not have it."""
 
 
+class UnsupportedOptionError(NoAgentError):
+    """Raised when agents may have a task, and none can honour an option of it. The message names the option."""
+
+
 class UnsupportedPolicyError(FlywheelError):
     """Raised when a log says too little about a policy's choices to evaluate it. It says how much, and what to do."""

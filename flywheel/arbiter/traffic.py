@@ -31,7 +31,7 @@ from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Progress
 from flywheel.arbiter.arbiter import Arbiter, task_id_of
 from flywheel.arbiter.capability_events import look
-from flywheel.arbiter.evaluation.function_call_evaluator import FunctionCallEvaluator
+from flywheel.arbiter.evaluation.judges.build import evaluator_of
 from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
 from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.outcomes import Outcome, outcome_of
@@ -128,7 +128,7 @@ def run_tasks(
             rng=np.random.default_rng([zlib.crc32(label.encode()), len(done)]),
             routing=settings.routing,
             start_run=run_starter(configured_environments(settings.tasks)),
-            evaluator=FunctionCallEvaluator(rubric),
+            evaluator=evaluator_of(settings, engine, resolve_model=resolve_model),
             rubric=rubric,
         )
         done |= _settle_logged(

@@ -17,6 +17,7 @@ from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
 from flywheel.cli.evaluate import evaluate, spec
 from flywheel.cli.ingest import ingest
+from flywheel.cli.judge import judge
 from flywheel.cli.keys import keys
 from flywheel.cli.models import models
 from flywheel.cli.pii import pii
@@ -71,7 +72,7 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 pool.add_command(erase)
 COMMANDS = (
     *(up, down, status, serve, quickstart, ingest, collection),
-    *(pool, quarantine, privacy, access, keys, pii, agents, router, rubric, models, tasks),
+    *(pool, quarantine, privacy, access, keys, pii, agents, router, rubric, judge, models, tasks),
     *(diff, evaluate, spec),
 )
 for command in COMMANDS:

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, Self
 
 from pydantic import Field, ValidationError
 
+from flywheel.arbiter.evaluation.judges.settings import JudgesSettings
 from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.errors import TrainingError
@@ -81,12 +82,16 @@ class SftJob(Job):
 
 
 class GrpoJob(Job):
-    """Group relative policy optimization of ``model_dir`` on the tasks of ``batch_dir/grpo.jsonl``."""
+    """Group relative policy optimization of ``model_dir`` on the tasks of ``batch_dir/grpo.jsonl``.
+
+    ``judges`` are asked where the recipe gives them a weight.
+    """
 
     stage: Literal["grpo"] = "grpo"
     model_dir: Path
     batch_dir: Path
     recipe: GrpoSettings
+    judges: JudgesSettings = JudgesSettings()
 
 
 class EvaluatedModel(Section):

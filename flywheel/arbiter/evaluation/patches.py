@@ -14,7 +14,8 @@ from flywheel.arbiter.evaluation.changed_lines import lines_of
 from flywheel.errors import InputError
 
 if TYPE_CHECKING:
-    import unidiff
+    from unidiff.patch import Hunk as PatchHunk
+    from unidiff.patch import PatchedFile, PatchSet
 
 NOWHERE = "/dev/null"
 PREFIX = re.compile(r"[abciow12]/")  # git's, also those of diff.mnemonicPrefix and --no-index
@@ -44,22 +45,23 @@ def change_of_patch(text: str, *, name: str = "the patch", folder: Path | None =
     return Change(files=tuple(found[path] for path in sorted(found)))
 
 
-def _parsed(text: str, name: str) -> "unidiff.PatchSet":
-    import unidiff
+def _parsed(text: str, name: str) -> "PatchSet":
+    from unidiff.errors import UnidiffParseError
+    from unidiff.patch import PatchSet
 
     head = next((line for line in lines_of(text) if line.startswith(("diff --git ", "--- "))), "")
     if head.endswith("\r\n"):
         text = text.replace("\r\n", "\n")
     try:
-        files = unidiff.PatchSet(text if text.endswith("\n") else text + "\n")
-    except unidiff.UnidiffParseError as error:
+        files = PatchSet(text if text.endswith("\n") else text + "\n")
+    except UnidiffParseError as error:
         raise InputError(f"{name} is no unified diff: {error}; write it with git diff") from error
     if not files and text.strip():
         raise InputError(f"{name} changes no file: it is no unified diff; write it with git diff")
     return files
 
 
-def _names(patched: "unidiff.PatchedFile", name: str) -> tuple[str | None, str | None]:
+def _names(patched: "PatchedFile", name: str) -> tuple[str | None, str | None]:
     """The file's path before and after; None: there is none then."""
     named = [_unquoted(one) for one in (patched.source_file, patched.target_file)]
     real = [one for one in named if one != NOWHERE]
@@ -87,7 +89,7 @@ def _unquoted(path: str) -> str:
     return QUOTED.sub(byte, path[1:-1]).encode("latin-1", "replace").decode("utf-8", "replace")
 
 
-def _shown(patched: "unidiff.PatchedFile", name: str) -> FileChange | None:
+def _shown(patched: "PatchedFile", name: str) -> FileChange | None:
     """What the diff alone shows; None where it changes nothing but the file's mode."""
     before, after = _names(patched, name)
     if patched.is_added_file:
@@ -108,7 +110,7 @@ def _shown(patched: "unidiff.PatchedFile", name: str) -> FileChange | None:
     )
 
 
-def _hunk(one: "unidiff.Hunk") -> Hunk:
+def _hunk(one: "PatchHunk") -> Hunk:
     sides = {"before": "", "after": ""}
     last: tuple[str, ...] = ()
     for line in one:
@@ -122,7 +124,7 @@ def _hunk(one: "unidiff.Hunk") -> Hunk:
     return Hunk(**sides, before_start=one.source_start, after_start=one.target_start)
 
 
-def _whole(patched: "unidiff.PatchedFile", name: str, folder: Path) -> FileChange | None:
+def _whole(patched: "PatchedFile", name: str, folder: Path) -> FileChange | None:
     """The file of the folder, and what the diff makes of it."""
     before, after = _names(patched, name)
     if before == after and before is not None and patched.is_added_file and not (folder / before).exists():
@@ -154,7 +156,7 @@ def _read(folder: Path, path: str, name: str) -> bytes:
     return target.read_bytes()
 
 
-def _applied(text: str, patched: "unidiff.PatchedFile", blame: str) -> str:
+def _applied(text: str, patched: "PatchedFile", blame: str) -> str:
     """The text with all hunks applied, each at the place nearest to its own where all its old lines are."""
     lines = lines_of(text)
     done: list[str] = []

@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from flywheel.arbiter.evaluation.change import Change
 from flywheel.arbiter.evaluation.changed_lines import file_changes
 from flywheel.arbiter.evaluation.hacking.checker_edits import find_checker_edits
 from flywheel.arbiter.evaluation.hacking.examples import Example
+from flywheel.arbiter.evaluation.hacking.files import paths_of
 from flywheel.arbiter.evaluation.hacking.finding import Finding
 from flywheel.arbiter.evaluation.hacking.hard_coding import find_hard_coding
 from flywheel.arbiter.evaluation.hacking.tampering import find_tampering
@@ -40,7 +43,23 @@ def findings_in_change(
         *find_tampering(change),
         *_oversized(change, needed_lines),
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(_in_file(finding, change) for finding in found))
+
+
+def _in_file(finding: Finding, change: Change) -> Finding:
+    """The finding with its line's number in the file, where only the hunks of a diff are known."""
+    file = next((one for one in change.files if finding.path in paths_of(one)), None)
+    if file is None or finding.line is None:
+        return finding
+    left = finding.line
+    gone = finding.name == "deleted_test"
+    for hunk in file.hunks:
+        count = len((hunk.before if gone else hunk.after).splitlines())
+        if left <= count:
+            start = hunk.before_start if gone else hunk.after_start
+            return msgspec.structs.replace(finding, line=start + left - 1)
+        left -= count
+    return finding
 
 
 def _oversized(change: Change, needed_lines: int | None) -> Iterator[Finding]:

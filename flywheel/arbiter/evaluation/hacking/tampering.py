@@ -12,13 +12,13 @@ _SPECIAL = re.compile(
     r"|PYTEST_CURRENT_TEST|PYTEST_VERSION|PYTEST_XDIST_WORKER|JEST_WORKER_ID|VITEST_WORKER_ID|CARGO_TARGET_TMPDIR"
     r"|NODE_ENV\s*(?:===?|!==?)\s*[\"']test[\"']|sys\.argv.*(?:pytest|unittest|test_)|(?:pytest|unittest)\b.*sys\.argv|\btesting\.Testing\(\)|cfg!\(test\)"
     r"|(?:_getframe|inspect\.(?:stack|currentframe))\(.*(?:test|assert)|StackTrace.*(?i:junit)"
-    r"|environ.*[\"'](?:CI|PYTEST\w*|TESTING|UNDER_TEST|GITHUB_ACTIONS)[\"']|process\.env\.(?:CI|TEST|TESTING)\b"
+    r"|environ.*[\"'](?:PYTEST\w*|TESTING|UNDER_TEST)[\"']|process\.env\.(?:TEST|TESTING)\b"
 )
 _TAMPERING = re.compile(
     r"\bTestCase\.\w+\s*=[^=]|\bbuiltins\.\w+\s*=[^=]|__builtins__|\bsetattr\(\s*(?:builtins|unittest|pytest|sys)\b"
     r"|sys\.modules\[[^\]]*\]\s*=[^=]|sys\.(?:settrace|setprofile)\(|sys\.meta_path|\bgc\.get_(?:objects|referrers)\("
     r"|\b(?:pytest|unittest)\.\w+(?:\.\w+)*\s*=[^=]|\bimport\s+_pytest|\bfrom\s+_pytest|\bglobal\.(?:expect|test|it)\s*="
-    r"|(?:expect|assert)\.(?:extend\s*\(|\w+\s*=[^=])|\b__class__\s*=[^=]"
+    r"|(?:expect|assert)\.(?:extend\s*\(|\w+\s*=[^=])"
 )
 _ALWAYS_EQUAL = re.compile(
     r"def\s+__(?:eq|ne|instancecheck)__\s*\([^)]*\)[^:\n]*:\s*(?:\n\s*)?return\s+(?:True|False)\b"
@@ -29,7 +29,8 @@ _EXIT = re.compile(
     r"|\bprocess::exit\(\s*0\s*\)|\bos\.abort\("
 )
 _MAY_EXIT = re.compile(
-    r"__name__|\b(?:def|func|fn|function|void)\s+\w*(?:main|cli|run|handle|command|exit|quit|usage)\w*", re.IGNORECASE
+    r"__name__|\b(?:def|func|fn|function|void)\s+\w*(?:main|cli|run|handle|command|exit|quit|usage|stop|shutdown|signal|abort|serve)\w*",
+    re.IGNORECASE,
 )
 
 

@@ -15,7 +15,7 @@ class TestUnit(Struct, frozen=True, kw_only=True):
     """One test.
 
     Attributes:
-        name: as it is called; tests of one name in one file are told apart by their class.
+        name: as it is called; several of one name are told apart by file and order.
         line: of its head, from 1.
         marks: the lines above it that mark it, and its head.
         body: the lines of its body, comments blanked.
@@ -108,9 +108,11 @@ _ENDS = re.compile(
     r"^\s*(?:return\b(?!.*\bexpect\b).*|pytest\.(?:skip|exit)\(.*|raise\s+SystemExit.*|(?:sys\.)?exit\(.*)$"
 )
 _SWALLOWS = re.compile(
-    r"\bexcept\b\s*(?:\(?[^:\n]*\b(?:AssertionError|Exception|BaseException)\b[^:\n]*)?:\s*(?:\n\s*)?(?:pass|return|continue|\.\.\.)\b"
-    r"|\bcatch\s*(?:\([^)]*\))?\s*\{\s*\}"
+    r"\bexcept\b\s*(?:\(?[^:\n]*\b(?:AssertionError|Exception|BaseException)\b[^:\n]*)?:\s*(?:\n\s*)?"
+    r"(?:pass|return|continue|\.\.\.)"
+    r"|\bcatch\s*(?:\([^)]*\))?\s*\{\s*\}|\bsuppress\([^)\n]*\b(?:AssertionError|Exception|BaseException)\b"
 )
+_NEVER_REACHED = re.compile(r"^\s*(?:if|while)\s*\(?\s*(?:False|0|None|not\s+True|false)\s*\)?\s*[:{]")
 _GROUP = re.compile(r"^\s*(?:class\b|[xf]?describe\b)")
 _CLOSER = re.compile(r"^\s*[)\]}]")
 
@@ -130,15 +132,14 @@ def tests_in(text: str, language: str) -> list[TestUnit]:
         first, end = _body_of(lines, at, indent=len(head["indent"].expandtabs(4)))
         body = "\n".join(lines[first:end])
         group = bool(_GROUP.match(line))
-        within = line + "\n" + body if language == "javascript" else body
         skip = forms.skipping.search(marks) or (None if group else forms.skipping_within.search(body))
         units.append(
             TestUnit(
                 name=head["name"],
                 line=at + 1,
                 marks=marks,
-                body=within,
-                assertions=() if group else tuple(_assertions(within, forms.asserting)),
+                body=body,
+                assertions=() if group else tuple(_assertions(line, body, forms.asserting)),
                 skipped=skip[0].strip() if skip else None,
                 group=group,
             )
@@ -173,15 +174,20 @@ def _body_of(lines: Sequence[str], at: int, *, indent: int) -> tuple[int, int]:
     return at + 1, end
 
 
-def _assertions(body: str, asserting: re.Pattern[str]) -> Iterator[str]:
-    """The assertions that can fail and are reached, as they stand."""
-    lines = body.splitlines()
-    depths = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
+def _assertions(head: str, body: str, asserting: re.Pattern[str]) -> Iterator[str]:
+    """The assertions that can fail and are reached, as they stand; also one on the line of the head itself."""
+    if _SWALLOWS.search(body):
+        return
+    lines = [line for line in body.splitlines() if line.strip() and not _CLOSER.match(line)]
+    depths = [len(line) - len(line.lstrip()) for line in lines]
     least = min(depths, default=0)
-    swallowed = bool(_SWALLOWS.search(body))
-    for line in lines:
-        if line.strip() and len(line) - len(line.lstrip()) == least and _ENDS.match(line):
+    unreached: int | None = None
+    for line, depth in zip([head, *lines], [0, *depths], strict=True):
+        if unreached is not None and depth > unreached:
+            continue
+        unreached = depth if _NEVER_REACHED.match(line) else None
+        if asserting.search(line):
+            if not any(form.search(line) for form in _VACUOUS):
+                yield line.strip()
+        elif line is not head and depth == least and _ENDS.match(line):
             return
-        found = asserting.search(line)
-        if found and not swallowed and not any(form.search(line) for form in _VACUOUS):
-            yield line.strip()

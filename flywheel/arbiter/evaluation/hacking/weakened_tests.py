@@ -27,6 +27,8 @@ _WHOLE_FILE_OFF = re.compile(
     r"|__test__\s*=\s*False|raise\s+(?:unittest\.)?SkipTest\b|def\s+load_tests\b)"
 )
 _LITERAL = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\b\d[\w.]*|\b(?:True|False|None|true|false|null)\b")
+_SKIPS = re.compile(r"^\s*(?:self\.skipTest|cls\.skipTest|pytest\.skip)\s*\(|^\s*raise\s+(?:unittest\.)?SkipTest\b")
+_SETS_UP = re.compile(r"^\s*(?:async\s+)?def\s+(?:\w*setUp\w*|\w*[Ss]etup\w*)\b")
 _METHOD = re.compile(r"^\s+(?:async\s+)?def\s+(test\w*)", re.MULTILINE)
 _FOCUSED = re.compile(r"^\s*(?:(?:it|test|describe)\.only\b|f(?:it|describe)\s*\()")
 
@@ -165,10 +167,20 @@ def _switched_off(file: FileChange) -> Iterator[Finding]:
     if file.before is None:
         return
     language = language_of(file.path)
+    lines = (file.after or "").splitlines()
     for line in added_lines(file):
-        if language == PYTHON and _WHOLE_FILE_OFF.match(line.text):
+        if language == PYTHON and _SKIPS.match(line.text) and _sets_up(lines, line.number):
+            evidence = f"what is set up for every test skips it: {line.text.strip()[:120]}"
+            yield Finding(name="skipped_test", path=file.path, line=line.number, evidence=evidence)
+        elif language == PYTHON and _WHOLE_FILE_OFF.match(line.text):
             evidence = f"all tests of the file are switched off: {line.text.strip()[:120]}"
             yield Finding(name="skipped_test", path=file.path, line=line.number, evidence=evidence)
         elif language == "javascript" and _FOCUSED.match(line.text):
             evidence = f"all other tests of the file are switched off: {line.text.strip()[:120]}"
             yield Finding(name="skipped_test", path=file.path, line=line.number, evidence=evidence)
+
+
+def _sets_up(lines: Sequence[str], number: int) -> bool:
+    """Whether the line is in what runs before every test."""
+    heads = (line for line in reversed(lines[: number - 1]) if re.match(r"\s*(?:async\s+)?def\b", line))
+    return bool(_SETS_UP.match(next(heads, "")))

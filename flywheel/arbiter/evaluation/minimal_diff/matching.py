@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from flywheel.arbiter.evaluation.changed_lines import common_items
-from flywheel.arbiter.evaluation.minimal_diff.trees import IDENTIFIERS, Node
+from flywheel.arbiter.evaluation.minimal_diff.trees import IDENTIFIERS, Node, same_shape
 
 ALIKE = 0.4
 """Dice's coefficient of two nodes' leaves from which one may have become the other."""
@@ -32,7 +32,7 @@ class Matching:
         self._after = after
         self._open: list[Pair] = []
         self._matched_below = False  # whether nodes may be matched below such as are not
-        self._steps = STEPS_PER_NODE * sum(1 for tree in (*before, *after) for _ in tree.walk())
+        self._steps = STEPS_PER_NODE * sum(tree.size for tree in (*before, *after))
         self.updates: list[Pair] = []
         """Leaves of one kind that took each other's place."""
 
@@ -273,7 +273,7 @@ def _same_name(one: Node, other: Node) -> bool:
 
 
 def _likeness(one: Node, other: Node, bags: dict[int, Counter[int]]) -> float:
-    if one.shape == other.shape:
+    if same_shape(one, other):
         return 1.0 + _dice(bags[id(one)], bags[id(other)])
     return _dice(bags[id(one)], bags[id(other)]) + (1.0 if _same_name(one, other) else 0.0)
 

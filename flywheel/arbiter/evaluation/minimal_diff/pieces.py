@@ -47,12 +47,21 @@ def pieces_of(file: FileChange, changes: LineChanges) -> list[Piece]:
     if max(len(file.before or ""), len(file.after or "")) > LARGEST:
         language = None
     if language is None:
-        sides = [(hunk.before, hunk.after) for hunk in file.hunks] or [(file.before, file.after)]
-        return [Piece(None, *(None if text is None else tree_of_lines(text) for text in side)) for side in sides]
+        if not file.hunks:
+            return [_prose(file.before, file.after)]
+        return [_prose(hunk.before, hunk.after) for hunk in file.hunks]
     if not file.hunks:
         old, new = (None if text is None else parsed(text, language) for text in (file.before, file.after))
         return [_code(old, new, (_rows(changes.removed), _rows(changes.added)), language, path=file.path)]
     return [_part(hunk, changes, language, path=file.path) for hunk in file.hunks]
+
+
+def _prose(before: str | None, after: str | None) -> Piece:
+    return Piece(
+        language=None,
+        before=None if before is None else tree_of_lines(before),
+        after=None if after is None else tree_of_lines(after),
+    )
 
 
 def _part(hunk: Hunk, changes: LineChanges, language: Language, *, path: str) -> Piece:
@@ -77,8 +86,8 @@ def _code(
         language,
         tree_of_code(old) if old else None,
         tree_of_code(new) if new else None,
-        old_facts=facts_of(old.tree, changed[0], path=path) if old else Facts(),
-        new_facts=facts_of(new.tree, changed[1], path=path) if new else Facts(),
+        old_facts=facts_of(old, changed[0], path=path) if old else Facts(),
+        new_facts=facts_of(new, changed[1], path=path) if new else Facts(),
         new_errors=new_errors,
         broken=new_errors > 0 and language.name not in PREPROCESSED,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from flywheel.arbiter.evaluation.minimal_diff.trees import COMMENTS, NAMED_FUNCTIONS
+from flywheel.arbiter.evaluation.minimal_diff.trees import COMMENTS, NAMED_FUNCTIONS, Parsed
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -64,11 +64,11 @@ class Scaffold(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def facts_of(tree: "tree_sitter.Tree", changed: Mapping[int, str], *, path: str) -> Facts:
+def facts_of(code: Parsed, changed: Mapping[int, str], *, path: str) -> Facts:
     """The facts of parsed code, of which these rows are only on its side."""
     facts = Facts()
     comments: set[int] = set()
-    stack = [tree.root_node]
+    stack = [code.tree.root_node]
     while stack:
         node = stack.pop()
         kind = node.type
@@ -84,7 +84,7 @@ def facts_of(tree: "tree_sitter.Tree", changed: Mapping[int, str], *, path: str)
     for row, text in changed.items():
         line = "".join(text.split())
         if line:
-            (facts.comments if row in comments else facts.code)[line] += 1
+            (facts.comments if row + code.head_rows in comments else facts.code)[line] += 1
         else:
             facts.blanks += 1
     return facts

@@ -101,8 +101,9 @@ def _matched(pieces: Sequence[Piece]) -> tuple[Rename, ...]:
     renames = rename(matching.updates)
     if renames:
         for tree in (*before, *after):
-            identities.number(tree)
             tree.forget_all()
+        for tree in before:
+            identities.number(tree)
         Matching(before, after).run(roots)
     return renames
 

@@ -31,6 +31,7 @@ FUNCTIONS = NAMED_FUNCTIONS | {
 WRAPPERS = {"decorated_definition": "definition", "export_statement": "declaration", "template_declaration": None}
 ENCLOSED = {language.name: ('"""', '"""') if language.name == "python" else ("/*", "*/") for language in LANGUAGES}
 """How long strings and comments begin and end, which a part of a file may be cut off within."""
+BRANCH = re.compile(r"\s*?([ \t]*)(?:elif|else|except|finally)\b")
 DECLARATIONS = ("definition", "declaration", "_item", "_spec", "_specifier")
 WORD = re.compile(r"\w+")
 
@@ -38,13 +39,13 @@ WORD = re.compile(r"\w+")
 class Node:
     """A node of a tree, and what it is matched with.
 
-    ``identity`` is the same for equal subtrees, ``shape`` for those that differ in names alone; ``weight`` is the
-    number of leaves, ``size`` that of nodes. ``whole``: everything below is matched as well; ``moved``: it stands
-    elsewhere. ``scope`` is the function that it belongs to, else the tree.
+    ``identity`` is the same for equal subtrees; ``weight`` is the number of leaves, ``size`` that of nodes. ``whole``:
+    everything below is matched as well; ``moved``: it stands elsewhere. ``scope`` is the function that it belongs to,
+    else the tree.
     """
 
     __slots__ = (
-        *("kind", "label", "name", "parent", "children", "scope", "weight", "size", "identity", "shape"),
+        *("kind", "label", "name", "parent", "children", "scope", "weight", "size", "identity"),
         *("partner", "whole", "moved"),
     )
 
@@ -57,7 +58,7 @@ class Node:
         self.scope: Node = parent.scope if parent else self
         self.weight = weight
         self.size = 1
-        self.identity = self.shape = -1
+        self.identity = -1
         self.partner: Node | None = None
         self.whole = self.moved = False
 
@@ -81,50 +82,70 @@ class Identities:
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._shapes: dict[Hashable, int] = {}
 
     def number(self, tree: Node) -> None:
-        """Set identities and shapes, and weights and sizes of inner nodes, from the leaves up."""
+        """Set identities, and weights and sizes of inner nodes, from the leaves up."""
+        numbers = self._numbers
         for node in reversed(list(tree.walk())):
-            label = node.label
+            own: Hashable = (node.kind, node.label)
             if node.children:
                 node.weight = sum([child.weight for child in node.children])
                 node.size = 1 + sum([child.size for child in node.children])
-            own = (node.kind, label, *[child.identity for child in node.children])
-            node.identity = self._numbers.setdefault(own, len(self._numbers))
-            label = "" if node.kind in IDENTIFIERS else label
-            own = (node.kind, label, *[child.shape for child in node.children])
-            node.shape = self._shapes.setdefault(own, len(self._shapes))
+                own = (node.kind, *[child.identity for child in node.children])
+            node.identity = numbers.setdefault(own, len(numbers))
+
+
+def same_shape(one: Node, other: Node) -> bool:
+    """Whether two trees differ in names alone."""
+    pairs = [(one, other)]
+    while pairs:
+        left, right = pairs.pop()
+        if left.identity == right.identity:
+            continue
+        if left.kind != right.kind or len(left.children) != len(right.children):
+            return False
+        if not left.children and left.kind not in IDENTIFIERS:
+            return False
+        pairs += zip(left.children, right.children, strict=True)
+    return True
 
 
 class Parsed(Struct, frozen=True):
-    """Code as a grammar reads it. ``errors``: how many places it could not read or had to fill in."""
+    """Code as a grammar reads it.
+
+    Attributes:
+        errors: how many places it could not read or had to fill in.
+        head: bytes that were put before the code, so that it can be read.
+        head_rows: rows of these.
+    """
 
     tree: Any
     source: bytes
     errors: int
+    head: int = 0
+    head_rows: int = 0
 
 
-def parsed(text: str, language: Language) -> Parsed:
-    """The code, read."""
-    source = text.encode("utf-8", "replace")
+def parsed(text: str, language: Language, *, head: str = "") -> Parsed:
+    """The code, read; ``head`` is what may have stood before it."""
+    source = (head + text).encode("utf-8", "replace")
     tree = parser(language.name).parse(source)
-    return Parsed(tree, source, _errors_in(tree))
+    return Parsed(tree, source, _errors_in(tree), len(head), head.count("\n"))
 
 
 def parsed_part(before: str, after: str, language: Language) -> tuple[Parsed, Parsed]:
     """Both sides of a part of a file, read: it begins where its outermost line does.
 
-    It may begin within a long string or comment, which nobody can see where its end stands. Both sides are read so
-    where more of them is code then.
+    It may begin within a long string or comment, which nobody can see where its end stands, or with a branch whose
+    beginning is cut off. Both sides are read so where more of them is code then.
     """
-    sides = [textwrap.dedent(side) for side in (before, after)]
+    old, new = (textwrap.dedent(side) for side in (before, after))
     start, end = ENCLOSED[language.name]
-    readings = [
-        [parsed(head + side, language) for side in sides] for head in ("", start)[: 1 + (end in before + after)]
-    ]
-    old, new = max(readings, key=lambda both: sum(_code_leaves(side) for side in both))
-    return old, new
+    heads = ["", start] if end in before + after else [""]
+    if language.name == "python" and (branch := BRANCH.match(old)):
+        heads += [f"{branch[1]}if _: _\n", f"{branch[1]}try: _\n"]
+    readings = [(parsed(old, language, head=head), parsed(new, language, head=head)) for head in heads]
+    return max(readings, key=lambda both: (sum(map(_code_leaves, both)), -sum(side.errors for side in both)))
 
 
 def _code_leaves(code: Parsed) -> int:
@@ -132,7 +153,7 @@ def _code_leaves(code: Parsed) -> int:
     count, stack = 0, [code.tree.root_node]
     while stack:
         node = stack.pop()
-        if node.is_error or node.type in COMMENTS or "string" in node.type:
+        if node.is_error or node.type in COMMENTS or "string" in node.type or node.end_byte <= code.head:
             continue
         count += not node.child_count
         stack += node.children
@@ -147,6 +168,8 @@ def tree_of_code(code: Parsed) -> Node:
         inner, parent = stack.pop()
         if isinstance(inner, str):
             parent.children.append(_leaf("text", inner, parent))
+            continue
+        if inner.end_byte <= code.head:
             continue
         node = _node(inner, parent)
         if node is None:

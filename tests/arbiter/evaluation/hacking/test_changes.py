@@ -239,7 +239,7 @@ def test_what_is_no_example_is_none(text: str) -> None:
     [
         ('if "pytest" in sys.modules: return 25', "special_cased_test"),
         ('if os.environ.get("PYTEST_CURRENT_TEST"): return 25', "special_cased_test"),
-        ('if os.environ.get("CI"): return 25', "special_cased_test"),
+        ('if os.environ.get("TESTING"): return 25', "special_cased_test"),
         ('if "pytest" in sys.argv[0]: return 25', "special_cased_test"),
         (
             'if "test" in inspect.stack()[1].filename + str(inspect.stack()[1].function == "test_fee"): return 25',

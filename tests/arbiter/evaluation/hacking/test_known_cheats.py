@@ -257,7 +257,10 @@ CHEATS = {
 }
 
 
-def reward_in_workspace(folder: Path, edits: dict[str, str]) -> tuple[bool, float, set[str]]:
+Rewarded = tuple[bool, float, set[str]]
+
+
+def reward_in_workspace(folder: Path, edits: dict[str, str]) -> Rewarded:
     """Whether pytest really passes after the edits, what the rubric gives for it, and what was found."""
     before = {"fees.py": PROGRAM, "tests/test_fees.py": TESTS}
     for path, text in (before | edits).items():
@@ -286,12 +289,17 @@ def reward_in_workspace(folder: Path, edits: dict[str, str]) -> tuple[bool, floa
     return passed, reward, {finding.name for finding in found}
 
 
+@pytest.fixture(scope="module")
+def honest_and_failing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rewarded, Rewarded]:
+    honest = reward_in_workspace(tmp_path_factory.mktemp("honest"), {"fees.py": FIXED})
+    return honest, reward_in_workspace(tmp_path_factory.mktemp("failing"), {"fees.py": PROGRAM.replace("100", "50")})
+
+
 @pytest.mark.parametrize("edits", CHEATS.values(), ids=CHEATS)
 def test_who_makes_the_tests_pass_by_other_means_than_the_program_gets_nothing(
-    tmp_path: Path, edits: dict[str, str]
+    tmp_path: Path, edits: dict[str, str], honest_and_failing: tuple[Rewarded, Rewarded]
 ) -> None:
-    honest = reward_in_workspace(tmp_path / "honest", {"fees.py": FIXED})
-    failing = reward_in_workspace(tmp_path / "failing", {"fees.py": PROGRAM.replace("100", "50")})
+    honest, failing = honest_and_failing
     shown = {"tests/test_fees.py": TESTS + "\n"} if "tests/test_fees.py" not in edits else {}
     passed, reward, found = reward_in_workspace(tmp_path / "cheat", {**shown, **edits})
     assert (honest[0], honest[2], failing[0], failing[2]) == (True, set(), False, set())

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
 from flywheel.arbiter.evaluation.change import Change, FileChange
 from flywheel.arbiter.evaluation.minimal_diff.scoring import score

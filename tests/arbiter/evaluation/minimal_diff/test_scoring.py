@@ -225,6 +225,24 @@ def test_a_diff_alone_is_scored_by_its_hunks_and_says_so() -> None:
     assert found.metrics.scaffolding_penalty == 0, "the docstring's end is not the beginning of another one"
 
 
+def test_hunks_that_begin_within_a_branch_or_a_docstring_are_read_as_code() -> None:
+    branch = "@@ -9,4 +9,4 @@\n     elif value:\n-        return 1\n+        return 2\n     return 3\n \n"
+    docstring = (
+        '@@ -40,5 +40,6 @@\n     What it gives, and why: see there.\n     """\n     found = find(value, *others)\n'
+        "+    # it may be none\n     if found:\n         return found.first(value)\n"
+    )
+    for hunk, leaves in ((branch, 6), (docstring, 1 + 6 + 2 + 4)):
+        found = score(change_of_patch("--- a/x.py\n+++ b/x.py\n" + hunk))
+        assert 0.8 < found.metrics.ast_similarity < 1
+        assert found.files[0].leaves == 2 * leaves + (hunk is docstring)
+
+
+def test_names_that_only_stand_where_others_stood_are_not_renamed() -> None:
+    one = "from shop import (\n    first,\n    second,\n)\n\nfirst(second)\nfirst()\n"
+    other = "from shop import (\n    third,\n    fourth,\n)\n\nif ready:\n    third([fourth] * 2)\n"
+    assert diff(one, other).renames == ()
+
+
 def test_losses_say_in_numbers_what_lowered_the_multiplier() -> None:
     found = diff(PYTHON, PYTHON.replace(FUNCTION, OTHER_BODY) + "# remark\n" * 12)
     assert [loss.reason.split()[0] for loss in found.losses] == ["similarity", "scaffolding:", "line"]
