@@ -47,6 +47,8 @@ def main() -> None:
     try:
         if job["fence"] == "namespaces":
             enter_namespaces(job["steps"])
+        if os.getpid() != 1 and job["fence"] != "landlock":
+            raise ConfinementError(f"it is not in the fence of {job['fence']}")
         line = Warden(job).run()
     except (OSError, ConfinementError, tarfile.TarError) as error:
         line = {"broken": str(error)}

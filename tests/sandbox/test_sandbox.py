@@ -322,6 +322,13 @@ def test_one_process_alone_is_held_by_landlock_as_the_user_who_started_it() -> N
     assert {"no new processes", "no network"} <= set(ran.confined)
 
 
+def test_a_fence_that_was_not_put_up_is_noticed_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "bubblewrap_arguments", lambda *_: [])
+    monkeypatch.setattr(sandbox, "bubblewrap", lambda: "bwrap")
+    with pytest.raises(SandboxError, match="it is not in the fence of bubblewrap"):
+        run(["true"], Workspace(), fence=Fence.BUBBLEWRAP)
+
+
 def test_where_nothing_can_be_confined_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "WARDEN", 'print(\'{"broken": "no such limit"}\')')
     with pytest.raises(SandboxError, match="could not be confined: no such limit"):
