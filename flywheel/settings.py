@@ -15,7 +15,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
-from flywheel.api.settings import ServiceSettings
+from flywheel.api.settings import ChatSettings, ServiceSettings
 from flywheel.arbiter.settings import AgentSettings, CapabilitySettings, ExecutionSettings
 from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
@@ -213,7 +213,10 @@ class Settings(BaseSettings):
     simulated_now: datetime | None = Field(None, description="a moment in the place of the clock, for simulations")
     pool_processes: int = Field(0, ge=0, description="that work on a large day side by side; 0: the machine's cores")
     task_types: tuple[str, ...] = Field(
-        ("code-editing", "research", "data-analysis", "design", "planning", "text-transformation", "tool-calling"),
+        (
+            *("code-editing", "research", "data-analysis", "design", "planning"),
+            *("text-transformation", "tool-calling", "chat"),
+        ),
         description="known task types; an unknown one fails its gate",
     )
     joining: JoiningSettings = JoiningSettings()
@@ -237,6 +240,7 @@ class Settings(BaseSettings):
     receiver: ReceiverSettings = ReceiverSettings()
     service: ServiceSettings = ServiceSettings()
     collection: CollectionSettings = CollectionSettings()
+    chat: ChatSettings = ChatSettings()
 
     @classmethod
     @override

@@ -9,9 +9,10 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.concurrency import run_in_threadpool
 
-from flywheel.api import agents, logs, metrics, otlp, points, pool, probes, tasks
+from flywheel.api import agents, chat, logs, metrics, otlp, points, pool, probes, tasks
 from flywheel.api.arbiters import Arbiters
 from flywheel.api.callers import api_token
+from flywheel.api.chat import add_chat
 from flywheel.api.logs import add_records
 from flywheel.api.otlp_grpc import serving
 from flywheel.api.problems import add_handlers
@@ -89,6 +90,7 @@ def create_app(
         pool.router,
         points.router,
         agents.router,
+        chat.router,
         metrics.router,
         logs.router,
         otlp.router,
@@ -96,5 +98,5 @@ def create_app(
     ):
         app.include_router(router)
     describe = app.openapi
-    app.openapi = lambda: app.openapi_schema or add_records(describe())  # type: ignore[method-assign]
+    app.openapi = lambda: app.openapi_schema or add_chat(add_records(describe()))  # type: ignore[method-assign]
     return app

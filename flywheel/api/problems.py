@@ -13,7 +13,15 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 
 from flywheel.api.callers import UnauthorizedError
+from flywheel.api.openai_errors import (
+    ChatRequestError,
+    UnknownModelError,
+    error_response,
+    response_to,
+    speaks_openai,
+)
 from flywheel.api.receiving import UnusableRequestError
+from flywheel.arbiter.running.calls import TaskCancelledError
 from flywheel.arbiter.running.claims import ReusedTaskIdError, TakenTaskError
 from flywheel.arbiter.running.late import ConflictingReportError, NotJudgeableError, UnknownTaskError
 from flywheel.collection.receiver.bodies import BodyError, BodyTooLargeError, SlowBodyError, UnknownEncodingError
@@ -44,6 +52,9 @@ STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (UnauthorizedError, HTTPStatus.UNAUTHORIZED),
     (UnknownKeyError, HTTPStatus.UNAUTHORIZED),
     (MayNotRunError, HTTPStatus.FORBIDDEN),
+    (UnknownModelError, HTTPStatus.NOT_FOUND),
+    (ChatRequestError, HTTPStatus.BAD_REQUEST),
+    (TaskCancelledError, HTTPStatus.SERVICE_UNAVAILABLE),
     (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (UnknownEncodingError, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     (SlowBodyError, HTTPStatus.REQUEST_TIMEOUT),
@@ -126,7 +137,9 @@ def problem(
     errors: Sequence[Mapping[str, Any]] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The answer."""
+    """The answer, in the shape that the route's clients read."""
+    if speaks_openai(request.url.path):
+        return error_response(status, detail, headers=headers)
     content: dict[str, Any] = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -147,6 +160,8 @@ def add_handlers(app: FastAPI) -> None:
         status = status_of(error)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             logger.warning("%s cannot be answered: %s", request.url.path, error)
+        if speaks_openai(request.url.path):
+            return response_to(error, status, headers_of(error))
         return problem(request, status, str(error), headers=headers_of(error))
 
     @app.exception_handler(RequestValidationError)

@@ -28,18 +28,23 @@ class CrowdedError(RetryLaterError):
 class RunningTask:
     """A task on its way, and all that was heard of it. Of the event loop it was begun in."""
 
-    def __init__(self, arbiter: Arbiter, task: Task) -> None:
+    def __init__(self, arbiter: Arbiter, task: Task, *, followed: bool, irrevocable: bool) -> None:
         self.id = task.id
         self.token = CancelToken()
         self._accepted = asyncio.Event()
         self._events: list[Event] = []
         self._news = asyncio.Event()
-        self.ended = asyncio.create_task(self._run(arbiter, task))
+        self.ended = asyncio.create_task(self._run(arbiter, task, followed=followed, irrevocable=irrevocable))
 
-    async def _run(self, arbiter: Arbiter, task: Task) -> TaskResult:
+    async def _run(self, arbiter: Arbiter, task: Task, *, followed: bool, irrevocable: bool) -> TaskResult:
         try:
             return await arbiter.aexecute_task(
-                task, token=self.token, on_text=self._hear, on_decision=self._hear, on_accepted=self._accepted.set
+                task,
+                token=self.token,
+                on_text=self._hear if followed else None,
+                on_decision=self._hear,
+                on_accepted=self._accepted.set,
+                irrevocable=irrevocable,
             )
         finally:
             self._news.set()
@@ -99,14 +104,23 @@ class RunningTasks:
         self._tokens: set[CancelToken] = set()
         self._stopped = False
 
-    def start(self, arbiter: Arbiter, tenant_id: str, task: Task) -> RunningTask:
+    def start(
+        self, arbiter: Arbiter, tenant_id: str, task: Task, *, followed: bool = True, irrevocable: bool = False
+    ) -> RunningTask:
         """Begin a task. It goes on whatever becomes of the request that it came with.
+
+        Args:
+            arbiter: of the tenant.
+            tenant_id: whose task it is.
+            task: which.
+            followed: whether pieces of its answer are wanted on their way.
+            irrevocable: whether these cannot be taken back; see ``Arbiter.execute_task``.
 
         Raises:
             CrowdedError: as many run as may.
         """
         self._refuse_crowd(tenant_id)
-        running = RunningTask(arbiter, task)
+        running = RunningTask(arbiter, task, followed=followed, irrevocable=irrevocable)
         key = (tenant_id, task.id)
         self._running[key] = running
         self._all.add(running.ended)

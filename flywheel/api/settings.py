@@ -1,4 +1,4 @@
-"""What the service does at once, and how long it takes for it."""
+"""What the service does at once, how long it takes for it, and what conversations are taken for."""
 
 from pydantic import Field
 
@@ -14,3 +14,9 @@ class ServiceSettings(Section):
         600.0, gt=0, le=86_400, description="for a task that names no limit; none takes longer"
     )
     drain_s: float = Field(10.0, ge=0, description="for running tasks to end when the service stops; then cancelled")
+
+
+class ChatSettings(Section):
+    """Chat completions (docs/arbiter.md)."""
+
+    task_type: str = Field("chat", min_length=1, description="of a request that names none; one of task_types")

@@ -7,7 +7,7 @@ record attempts in one way (``flywheel.arbiter.running.recording``) and settle o
 import copy
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Self
 
@@ -242,6 +242,15 @@ class Arbiter:
             DatabaseError: PostgreSQL cannot be used.
         """
         self._parts.router.check()
+
+    def active_agents(self) -> Mapping[str, AgentProfile]:
+        """The agents that tasks can be given to, by id.
+
+        Raises:
+            ConfigurationError: no agent is active.
+            DatabaseError: PostgreSQL cannot be used.
+        """
+        return self._parts.router.profiles()
 
     def route(self, task: Task) -> RoutingDecision:
         """Whom the task would be given at this moment. Nothing is run or logged.

@@ -19,6 +19,10 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 """Values that ask for nothing which every agent would not do anyway."""
 
 
+HINTS = frozenset({"user", "store", "service_tier", "safety_identifier", "prompt_cache_key"})
+"""Further parameters that an endpoint may go by, and that change no answer: agents without them lack nothing."""
+
+
 class GenerationOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is asked of the generation; what is absent is the agent's own way. Names and values are OpenAI's.
 
@@ -58,7 +62,9 @@ class GenerationOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def needed(self) -> tuple[str, ...]:
         """Names of what an agent has to be able to do for it."""
-        return tuple(name for name, value in self.given().items() if value not in NEUTRAL.get(name, ()))
+        return tuple(
+            name for name, value in self.given().items() if name not in HINTS and value not in NEUTRAL.get(name, ())
+        )
 
     @property
     def most_tokens(self) -> int | None:
