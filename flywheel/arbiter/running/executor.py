@@ -129,7 +129,11 @@ class Executor:
 
 
 def digest_of(task: Task) -> bytes:
-    """Of what is asked; how long the caller waits may be different when it asks again."""
+    """Of what is asked; how long the caller waits may be different when it asks again.
+
+    A source's task is told by its id.
+    """
     limits = msgspec.structs.replace(task.limits, timeout_s=None) if task.limits != NO_LIMITS else NO_LIMITS
     asked = msgspec.structs.replace(task, limits=limits, deadline=None, tenant_id=None, use_cache=True, embedding=())
+    asked = msgspec.structs.replace(asked, environment=None)
     return blake2b(msgspec.json.encode(asked, order="deterministic"), digest_size=32).digest()
