@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from flywheel.api.problems import status_of
 from flywheel.api.running_tasks import Event, RunningTask
@@ -33,20 +34,30 @@ DESCRIPTION: dict[str, Any] = {
 }
 
 
-def streamed(events: AsyncIterator[bytes]) -> StreamingResponse:
-    """The answer."""
-    return StreamingResponse(events, media_type=STREAM, headers=HEADERS)
+def nothing() -> None:
+    """For who only watches."""
 
 
-async def followed(running: RunningTask, *, when_left: Callable[[], None]) -> AsyncIterator[bytes]:
-    """The events of a task that this process runs; ``when_left`` is called where the client leaves before its end."""
-    try:
-        async for event in running.events(every_s=SILENCE_S):
-            yield b": it runs\n\n" if event is None else _named(event)
-        yield await _end(running)
-    finally:
-        if not running.ended.done():
-            when_left()
+class EventStream(StreamingResponse):
+    """An answer in events; ``when_left`` is called when nobody reads it any more, whether or not it was begun."""
+
+    def __init__(self, events: AsyncIterator[bytes], *, when_left: Callable[[], None] = nothing) -> None:
+        super().__init__(events, media_type=STREAM, headers=HEADERS)
+        self._when_left = when_left
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._when_left()
+
+
+async def followed(running: RunningTask) -> AsyncIterator[bytes]:
+    """The events of a task that this process runs."""
+    async for event in running.events(every_s=SILENCE_S):
+        yield b": it runs\n\n" if event is None else _named(event)
+    yield await _end(running)
 
 
 async def awaited_elsewhere(known: Callable[[], Known | None]) -> AsyncIterator[bytes]:

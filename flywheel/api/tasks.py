@@ -20,7 +20,7 @@ from flywheel.api.problems import documented
 from flywheel.api.receiving import UnusableRequestError, key_scheme, object_of, runner_of
 from flywheel.api.running_tasks import RunningTask, RunningTasks
 from flywheel.api.task_events import DESCRIPTION as EVENTS
-from flywheel.api.task_events import STREAM, awaited_elsewhere, ended, followed, streamed
+from flywheel.api.task_events import STREAM, EventStream, awaited_elsewhere, ended, followed
 from flywheel.api.task_models import (
     OutcomeAnswer,
     RouteAnswer,
@@ -168,7 +168,7 @@ async def run(request: Request, wait: Wait = None, prefer: Prefer = None, accept
     async with leaving(request, leave):
         await running.accepted()
         if wants_events(accept):
-            return streamed(followed(running, when_left=leave))
+            return EventStream(followed(running), when_left=leave)
         return await state_of(client, task.id, running, seconds=seconds)
 
 
@@ -197,10 +197,10 @@ async def show(
     running = client.running.find(client.tenant_id, task_id)
     if wants_events(accept) and known.routed is None and not known.lost:
         if known.result is not None:
-            return streamed(one(ended(known.result)))
+            return EventStream(one(ended(known.result)))
         if running is not None:
-            return streamed(followed(running, when_left=nothing))
-        return streamed(awaited_elsewhere(partial(client.arbiter.known, task_id)))
+            return EventStream(followed(running))
+        return EventStream(awaited_elsewhere(partial(client.arbiter.known, task_id)))
     return await state_of(client, task_id, running, seconds=seconds_to_wait(wait, prefer) or 0.0)
 
 
@@ -287,6 +287,11 @@ async def task_of(asked: TaskRequest, client: Client) -> Task:
     source = None
     if asked.source is not None:  # its tasks are read at first use, which takes a while
         source = await run_in_threadpool(source_task, asked.source, client.settings.tasks)
+    elif asked.type not in client.settings.task_types:
+        raise UnusableRequestError(
+            f"task type {asked.type!r} is not known here: it is one of {', '.join(client.settings.task_types)}, or is "
+            f"added to task_types in the configuration"
+        )
     try:
         return asked.task(client.settings.service, source)
     except ValueError as error:
@@ -376,13 +381,9 @@ def wants_events(accept: str | None) -> bool:
 
 
 def left(running: RunningTask, *, has_name: bool) -> None:
-    """The client went away: a task that nobody can ask for any more is cancelled."""
+    """The client went away: a task that nobody can ask for any more is cancelled, unless it has ended."""
     if not has_name:
         running.token.cancel(GONE)
-
-
-def nothing() -> None:
-    """For who only watches."""
 
 
 async def one(event: bytes) -> AsyncIterator[bytes]:

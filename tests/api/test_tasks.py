@@ -2,11 +2,12 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 import pytest
 import schemathesis
 from fastapi.testclient import TestClient
@@ -24,12 +25,15 @@ from flywheel.collection.receiver.keys import create_key
 from flywheel.database import connect
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.settings import Settings
-from tests.api.receiver.conftest import Headers, headers_of, stored
+from flywheel.tasks.catalog import environment_of
+from flywheel.tasks.source import Split
+from tests.api.receiver.conftest import Headers, Server, headers_of, serve, stored
 from tests.api.test_agents import CHECKS
 from tests.api.test_pool import refusal
 from tests.arbiter.agents import functions
 from tests.arbiter.test_loads import until
 
+__all__ = ["serve"]
 FUNCTIONS = "tests.arbiter.agents.functions"
 RUBRIC = {"format": 1.0, "tool": 1.0, "task": 0.9, "minimal": 1.0, "cost": 1.0, "safety": 1.0}
 
@@ -136,6 +140,7 @@ def test_the_key_says_whose_a_task_is_and_whether_it_is_run(settings: Settings) 
         ({"type": "x", "messages": [{"role": "system", "content": "b"}]}, 422, "needs a message of the user"),
         (question("a#attempt-1"), 422, "#attempt-"),
         (question("a\0b"), 422, "NUL"),
+        (question(type="gardening"), 422, "is not known here"),
         (question(limits={"timeoutS": 0}), 422, "$.limits.timeoutS"),
         (question(deadline="2026-01-01T00:00:00"), 422, "$.deadline"),
         ({"source": "nowhere:1"}, 404, "of no configured source"),
@@ -261,6 +266,49 @@ def test_fifty_tasks_at_once_are_all_done(settings: Settings) -> None:
         for thread in threads:
             thread.join(60)
     assert answers == dict.fromkeys(range(50), "succeeded")
+
+
+@pytest.mark.parametrize("name", ["synthetic", "code-repair"])
+def test_a_task_of_a_source_is_run_and_verified_by_it(settings: Settings, name: str) -> None:
+    sources = settings.tasks.model_copy(update={"sources": ("code-repair",)})
+    tasks = environment_of(name, sources).tasks()
+    chosen, kept = (next(task.id for task in tasks if task.split is split) for split in (Split.TRAIN, Split.HELDOUT))
+    engine = connect(settings.database_url)
+    AgentRegistry(engine).register(AgentProfile(id="known", kind="reference"))
+    engine.dispose()
+    with serving(settings.model_copy(update={"tasks": sources})) as client:
+        answer = client.post("/v1/tasks", json={"source": chosen, "id": "1"}).json()
+        refused = [client.post(path, json={"source": kept}) for path in ("/v1/tasks", "/v1/route")]
+    assert (answer["status"], answer["decision"]["source"]) == ("succeeded", chosen)
+    assert answer["evaluation"]["passedAllMandatory"]
+    assert logs_of(settings, "1") == ["evaluation", "execution", "routing"]
+    for response in refused:
+        assert "is a heldout task" in refusal(response, 403)["detail"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("name", [None, "1"])
+def test_a_task_whose_client_goes_away_goes_on_if_it_can_be_asked_for(
+    settings: Settings, serve: Callable[..., Server], name: str | None, *, streams: bool
+) -> None:
+    engine = connect(settings.database_url)
+    profile = AgentProfile(id="nap", kind="command", command=("sh", "-c", 'sleep 2; echo \'{"text": "done"}\''))
+    AgentRegistry(engine).register(profile)
+    AgentRegistry(engine).seed_from_settings(settings)
+    for agent in settings.agents:
+        AgentRegistry(engine).set_status(agent.id, "disabled")
+    engine.dispose()
+    server = serve()
+    headers = runner(settings) | ({"Accept": "text/event-stream"} if streams else {})
+    with (
+        httpx.Client(base_url=server.url, headers=headers, trust_env=False) as leaving,
+        pytest.raises(httpx.ReadTimeout),
+    ):
+        leaving.post("/v1/tasks", json=question(name), timeout=1.0)
+    server.end()
+    [executed] = [log for log in stored(settings) if log["log"] == "execution"]
+    assert executed["success"] is (name is not None)
+    assert executed.get("failureReason") == (None if name else "its client went away")
 
 
 # --- done by the caller, and judged later ---------------------------------------------------------------------------
