@@ -45,6 +45,10 @@ class TaskSourceError(FlywheelError):
     """Raised when the tasks of a source cannot be read, for example because its data wheel is not installed."""
 
 
+class UnknownSourceTaskError(FlywheelError):
+    """Raised when a task is named that no configured source has. ``flywheel tasks list`` lists those there are."""
+
+
 class AgentError(FlywheelError):
     """Raised by an agent that could not answer at all. The arbiter logs it as a failed execution with this reason."""
 

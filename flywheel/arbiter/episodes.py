@@ -229,7 +229,7 @@ def episode_execution(episode: Episode, evaluation: Evaluation, *, timestamp: da
         tenant_id=evaluation.tenant_id,
         timestamp=timestamp,
         success=success,
-        failure_reason=None if success else _failure_reason(episode, verification),
+        failure_reason=None if success else reason_of(episode),
         partial_success=not success and episode.failure is None and verification.task > 0,
         latency_ms=latency_ms,
         tokens_used=tokens_used,
@@ -241,7 +241,7 @@ def episode_execution(episode: Episode, evaluation: Evaluation, *, timestamp: da
         token_efficiency=evaluation.overall_score * 1000 / tokens_used if tokens_used else None,
         time_to_first_action=None if first_action_ms is None else min(first_action_ms, latency_ms),
         messages=episode.transcript,
-        iterations=_iterations(episode),
+        iterations=iterations_of_episode(episode),
     )
 
 
@@ -325,7 +325,9 @@ def _answered(episode: Episode, verification: Verification) -> tuple[QualityGate
     return (mandatory_check("answered", float(episode.failure is None)), *verification.checks)
 
 
-def _failure_reason(episode: Episode, verification: Verification) -> str:
+def reason_of(episode: Episode) -> str:
+    """Why a verified episode is no success, in words."""
+    verification = _verified(episode)
     if episode.failure is not None:
         return episode.failure
     return "the answer is unsafe" if verification.passed else verification.reason
@@ -348,7 +350,7 @@ def _turns(episode: Episode, *, safety: float) -> Iterator[Turn]:
         )
 
 
-def _iterations(episode: Episode) -> tuple[Iteration, ...]:
+def iterations_of_episode(episode: Episode) -> tuple[Iteration, ...]:
     """The rounds of refinement, where the environment measured each; calls of tools are no refinement."""
     measured = [(turn, turn.observation) for turn in episode.turns if turn.observation and not turn.observation.calls]
     if len(measured) < 2:

@@ -13,6 +13,8 @@ from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.routing.live import LiveRouter
 from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.collection.collector import Collector
+from flywheel.tasks.environment import Run
+from flywheel.tasks.source import SourceTask
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -28,3 +30,4 @@ class Parts(Struct, frozen=True, kw_only=True):
     clock: Callable[[], datetime]
     tenant_id: str
     label: str
+    start_run: Callable[[SourceTask], Run]

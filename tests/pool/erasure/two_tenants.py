@@ -12,6 +12,7 @@ from psycopg import sql
 from flywheel.arbiter.outcomes import Outcome, record_new
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.registry import AgentRegistry
+from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.claims import Claims
 from flywheel.collection.segments import MARKER, segment_bytes
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
@@ -111,7 +112,7 @@ def fill(pool: BenchmarkPool) -> None:
         record_new(connection, remembered)
     claims = Claims(pool.engine, claim_s=30.0, kept=timedelta(hours=1))
     for tenant_id in (ERASED, OTHER):
-        claims.take(tenant_id, "run", b"digest")
+        claims.take(tenant_id, "run", b"digest", CancelToken())
     claims.close()
 
 
