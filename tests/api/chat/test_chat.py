@@ -55,7 +55,7 @@ def test_an_agent_that_is_named_does_it_and_has_no_propensity_and_nothing_is_lea
     with served(create_app(chat_settings)) as url, openai.OpenAI(base_url=f"{url}/v1", api_key=key) as client:
         for stream in (False, True):
             raw = client.chat.completions.with_raw_response.create(model="other", messages=ASKED, stream=stream)
-            found = raw.parse()
+            found: Any = raw.parse()
             assert (next(iter(found)) if stream else found).model == "other"
             assert raw.headers["x-flywheel-agent"] == "other"
             assert not {"x-flywheel-propensity", "x-flywheel-strategy"} & set(raw.headers)
