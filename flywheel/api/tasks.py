@@ -20,7 +20,7 @@ from flywheel.api.problems import documented
 from flywheel.api.receiving import UnusableRequestError, key_scheme, object_of, runner_of
 from flywheel.api.running_tasks import RunningTask, RunningTasks
 from flywheel.api.task_events import DESCRIPTION as EVENTS
-from flywheel.api.task_events import STREAM, EventStream, awaited_elsewhere, ended, followed
+from flywheel.api.task_events import POLL_S, STREAM, EventStream, awaited_elsewhere, ended, followed
 from flywheel.api.task_models import (
     OutcomeAnswer,
     RouteAnswer,
@@ -348,7 +348,7 @@ async def state_of(client: Client, task_id: str, running: RunningTask | None, *,
         if result is None and (running or known.routed or known.lost or asyncio.get_running_loop().time() >= deadline):
             return unfinished(UnfinishedTask.of(task_id, known))
         if result is None:
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(POLL_S)
     return answered(TaskAnswer.of(result))
 
 

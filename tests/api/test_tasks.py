@@ -366,6 +366,9 @@ def test_a_run_of_the_caller_that_failed_is_worth_nothing(settings: Settings) ->
     failed = {"success": False, "latencyMs": 10, "failureReason": "no connection"}
     with serving(settings, "plain") as client:
         client.post("/v1/route", json=question("1", log=True))
+        evaluation = {"overallScore": 0.9, "rubricScores": RUBRIC}
+        both = client.post("/v1/outcomes", json={"taskId": "1", "execution": failed, "evaluation": evaluation})
+        assert "failed, which is worth 0" in refusal(both, 409)["detail"]
         answer = client.post("/v1/outcomes", json={"taskId": "1", "execution": failed}).json()
     assert (answer["learned"], answer["task"]["status"], answer["task"]["failure"]["reason"]) == (
         (True, "failed", "no connection")
