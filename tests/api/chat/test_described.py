@@ -1,4 +1,4 @@
-"""The routes for OpenAI's clients against their own description: whatever fits it or not, the answer is one it names."""
+"""The routes of OpenAI's clients against their own description: whatever fits it or not, it names the answer."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
