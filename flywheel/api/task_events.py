@@ -65,11 +65,11 @@ async def awaited_elsewhere(known: Callable[[], Known | None]) -> AsyncIterator[
     silent_s = 0.0
     while True:
         found = await run_in_threadpool(known)
-        if found is None or found.lost or found.routed is not None:
-            yield _event("problem", {"detail": "nobody runs the task any more; ask for it without a stream"})
-            return
-        if found.result is not None:
+        if found is not None and found.result is not None:
             yield ended(found.result)
+            return
+        if found is None or not found.runs:
+            yield _event("problem", {"detail": "nobody runs the task any more; ask for it without a stream"})
             return
         await asyncio.sleep(POLL_S)
         silent_s += POLL_S

@@ -195,11 +195,11 @@ async def show(
     client = await client_of(request)
     known = await known_task(client, task_id)
     running = client.running.find(client.tenant_id, task_id)
-    if wants_events(accept) and known.routed is None and not known.lost:
-        if known.result is not None:
-            return EventStream(one(ended(known.result)))
-        if running is not None:
-            return EventStream(followed(running))
+    if wants_events(accept) and known.result is not None:
+        return EventStream(one(ended(known.result)))
+    if wants_events(accept) and running is not None:
+        return EventStream(followed(running))
+    if wants_events(accept) and known.runs:
         return EventStream(awaited_elsewhere(partial(client.arbiter.known, task_id)))
     return await state_of(client, task_id, running, seconds=seconds_to_wait(wait, prefer) or 0.0)
 
@@ -345,7 +345,7 @@ async def state_of(client: Client, task_id: str, running: RunningTask | None, *,
     while result is None:
         known = await known_task(client, task_id)
         result = known.result
-        if result is None and (running or known.routed or known.lost or asyncio.get_running_loop().time() >= deadline):
+        if result is None and (running or not known.runs or asyncio.get_running_loop().time() >= deadline):
             return unfinished(UnfinishedTask.of(task_id, known))
         if result is None:
             await asyncio.sleep(POLL_S)

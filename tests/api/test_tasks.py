@@ -20,6 +20,7 @@ from flywheel.api.settings import ServiceSettings
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.routing.state import BanditState
+from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.arbiter.tables import task_outcomes
 from flywheel.collection.receiver.keys import create_key
 from flywheel.database import connect
@@ -251,6 +252,21 @@ def test_a_task_is_followed_from_its_beginning_on(settings: Settings) -> None:
     assert told["text"] == {"attempt": 1, "iteration": 1, "text": "research: How high is it?"}
     assert told["result"]["text"] == told["text"]["text"]
     assert [name for name, _ in events_of(later.text)] == ["result"]
+
+
+def test_a_task_that_another_service_runs_is_asked_for_followed_and_cancelled(
+    settings: Settings, released: threading.Event
+) -> None:
+    renewed_often = settings.model_copy(update={"execution": ExecutionSettings(claim_s=2.0)})
+    with serving(renewed_often, "hanging") as one, serving(renewed_often) as other:
+        one.post("/v1/tasks", json=question("1"), headers={"Prefer": "respond-async"})
+        assert other.get("/v1/tasks/1").json()["status"] == "running"
+        assert other.delete("/v1/tasks/1").status_code == 202
+        followed = other.get("/v1/tasks/1", headers={"Accept": "text/event-stream"})
+        [(name, result)] = events_of(followed.text)
+        assert (name, result["status"]) == ("result", "cancelled")
+        assert one.get("/v1/tasks/1").json() == result
+    assert logs_of(settings, "1") == ["execution", "routing"]
 
 
 def test_fifty_tasks_at_once_are_all_done(settings: Settings) -> None:
