@@ -49,6 +49,10 @@ class UnknownSourceTaskError(FlywheelError):
     """Raised when a task is named that no configured source has. ``flywheel tasks list`` lists those there are."""
 
 
+class SandboxError(FlywheelError):
+    """Raised when no command can be started or confined here. Nothing was run; the message says what is missing."""
+
+
 class AgentError(FlywheelError):
     """Raised by an agent that could not answer at all. The arbiter logs it as a failed execution with this reason."""
 

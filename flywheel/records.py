@@ -218,7 +218,7 @@ class Turn(Wire, frozen=True, kw_only=True):
 
 
 class Evaluation(Wire, frozen=True, kw_only=True, tag_field="log", tag="evaluation"):
-    """What the evaluator found."""
+    """What the evaluator found. ``rubric`` names what weighed the scores, as ``builtin@1``; absent: no rubric did."""
 
     task_id: Identifier
     agent_id: Identifier
@@ -233,6 +233,7 @@ class Evaluation(Wire, frozen=True, kw_only=True, tag_field="log", tag="evaluati
     turn_data: tuple[Turn, ...] = ()
     tenant_id: Identifier | None = None
     imported: Imported | UnsetType = UNSET
+    rubric: Identifier | UnsetType = UNSET
 
 
 class Feedback(Wire, frozen=True, kw_only=True, tag_field="log", tag="feedback"):
@@ -340,6 +341,7 @@ class EvaluationPart(Wire, frozen=True, kw_only=True):
     passed_all_mandatory: bool
     minimal_diff_metrics: MinimalDiffMetrics | None = None
     turn_data: tuple[Turn, ...] = ()
+    rubric: Identifier | UnsetType = UNSET
 
 
 class DataPoint(Wire, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ import numpy as np
 from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_registry_models
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.arbiter import Arbiter
+from flywheel.arbiter.evaluation.judges.build import evaluator_of
+from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
 from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.collection.collector import Collector
@@ -61,6 +63,8 @@ class Arbiters:
             routing=settings.routing,
             start_run=self._start_run,
             execution=settings.execution,
+            evaluator=evaluator_of(settings, pool.engine, resolve_model=resolve_model),
+            rubric=rubric_of(settings.rubrics),
         )
         self._seeding = threading.Lock()
         self._seeded = False

@@ -21,6 +21,8 @@ from flywheel.arbiter.budgets import CoolDown
 from flywheel.arbiter.cache.semantic_cache import SemanticCache
 from flywheel.arbiter.evaluation.evaluator import Evaluator
 from flywheel.arbiter.evaluation.function_call_evaluator import FunctionCallEvaluator
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.rounds import Rounds
@@ -71,6 +73,7 @@ class Arbiter:
         start_run: Callable[[SourceTask], Run] = no_environments,
         execution: ExecutionSettings | None = None,
         evaluator: Evaluator | None = FUNCTION_CALLS,
+        rubric: Rubric = BUILTIN,
         slots: Slots | None = None,
         cache: SemanticCache | None = None,
     ) -> None:
@@ -88,6 +91,7 @@ class Arbiter:
             start_run: begins a run of an environment's task.
             execution: how single tasks are run.
             evaluator: judges answers; None: nobody does, and logs say so. Function calls of benchmarks by default.
+            rubric: scores what environments verified; an evaluator has its own.
             slots: count and limit the agents' calls, and say what other processes do where they share that; those of
                 ``make_agent`` where it is an ``AgentFactory``, else the arbiter's own where None.
             cache: of answers to single tasks; one that ``execution.cache`` describes where None.
@@ -107,6 +111,7 @@ class Arbiter:
             tenant_id=tenant_id,
             label=label,
             start_run=start_run,
+            rubric=rubric,
         )
         self._claims = Claims(engine, claim_s=settings.claim_s, kept=timedelta(hours=settings.kept_hours))
         self._cache = cache or (SemanticCache(settings.cache) if settings.cache.enabled else None)

@@ -142,7 +142,9 @@ class Rounds:
     def _record_episode(self, one: _Decided, episode: Episode, profile: AgentProfile) -> Outcome | None:
         parts = self._parts
         usd = profile.cost_usd(input_tokens=episode.prompt_tokens, output_tokens=episode.output_tokens)
-        recorded = record_episode(episode, one.decision, parts.collector, clock=parts.clock, cost_usd=usd)
+        recorded = record_episode(
+            episode, one.decision, parts.collector, clock=parts.clock, cost_usd=usd, rubric=parts.rubric
+        )
         if not recorded.written:
             return None
         return outcome(one.decision, recorded, label=parts.label, usd=usd, task=one.task.routed())
@@ -169,7 +171,7 @@ class Rounds:
             failure=Failure(kind="agent-error", reason=reason) if reason is not None else rejection(verdict),
             over_budget=answer.output_tokens > THINKING_BUDGET_TOKENS[one.task.assessed_complexity],
         )
-        recorded = record(attempt, parts.collector, clock=parts.clock)
+        recorded = record(attempt, parts.collector, clock=parts.clock, rubric=parts.rubric)
         if not recorded.written:
             return None
         return outcome(one.decision, recorded, label=parts.label, usd=attempt.spent.usd, task=one.task.routed())

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from flywheel.api.arbiters import LABEL, Arbiters
+from flywheel.arbiter.evaluation.judges.evaluator import NO_JUDGE
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.routing.state import BanditState
@@ -41,6 +42,16 @@ def test_each_tenant_has_results_and_logs_of_its_own_and_closing_loses_none(
         assert arbiters.of("acme").execute_task(question("1")).replayed
     logs = [(log["tenantId"], log["log"]) for log in stored(settings)]
     assert sorted(logs) == [(t, kind) for t in ("acme", "globex") for kind in ("execution", "routing")]
+
+
+def test_what_nobody_can_judge_is_logged_with_the_reason(pool: BenchmarkPool, settings: Settings) -> None:
+    AgentRegistry(pool.engine).register(AgentProfile(id="echo", kind="python", function=ECHO))
+    pool = msgspec.structs.replace(pool, settings=settings.model_copy(update={"agents": ()}))
+    with Arbiters(pool) as arbiters:
+        result = arbiters.of("acme").execute_task(question("1"))
+    assert (result.evaluation, result.not_evaluated) == (None, NO_JUDGE)
+    [execution] = [log for log in stored(settings) if log["log"] == "execution"]
+    assert execution["notEvaluated"] == NO_JUDGE
 
 
 def test_agents_of_the_settings_are_there_from_the_first_task_on(pool: BenchmarkPool, settings: Settings) -> None:

@@ -21,6 +21,8 @@ from flywheel.tasks.source import AgentTask
 ATTEMPTS = 4
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 20.0
+REFUSAL = "the model refuses to answer"
+"""The failure reason where the model itself said that it will not."""
 
 
 class OpenAICompatibleAgent:
@@ -215,7 +217,7 @@ def _why_none(reading: Reading) -> str | None:
     if reading.text is not None or reading.tool_calls:
         return None
     if reading.refusal is not None:
-        return "the model refuses to answer"
+        return REFUSAL
     if reading.finish_reason == "length":
         return None  # all it may write was spent on reasoning: cut off before its first word
     return "the endpoint's answer has no text"

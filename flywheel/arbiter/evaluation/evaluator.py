@@ -65,15 +65,33 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return self.evaluation.overall_score
 
 
+class NotJudged(Struct, frozen=True, kw_only=True):
+    """No verdict on an answer that an evaluator is there for, and why; the log says it."""
+
+    reason: str
+
+
 class Evaluator(Protocol):
     """Anything that judges answers."""
 
-    def evaluate(self, subject: Subject) -> Verdict | None:
-        """The verdict on an answer that came; None where this evaluator cannot say.
+    def evaluate(self, subject: Subject) -> Verdict | NotJudged | None:
+        """The verdict on an answer that came; None where this evaluator is not for such tasks.
 
         What it raises is logged, and the answer counts as not evaluated. No score is made up.
         """
         ...
+
+
+class FirstThatCan:
+    """Several evaluators: the first one that is for a task has the word."""
+
+    def __init__(self, *evaluators: Evaluator) -> None:
+        self._evaluators = evaluators
+
+    def evaluate(self, subject: Subject) -> Verdict | NotJudged | None:
+        """What the first says that says anything."""
+        found = (evaluator.evaluate(subject) for evaluator in self._evaluators)
+        return next((said for said in found if said is not None), None)
 
 
 def failed_verdict(subject: Subject) -> Verdict:

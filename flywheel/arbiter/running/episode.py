@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from flywheel.arbiter.agents.strategy import Answer, Progress, failed_answer, ignore_progress
 from flywheel.arbiter.episodes import Episode, episode_evaluation, play, reason_of
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.running.recording import NOBODYS_FAULT, cost_of
@@ -58,6 +59,7 @@ def played(
     start: Callable[[SourceTask], Run],
     *,
     at: datetime,
+    rubric: Rubric,
 ) -> Played:
     """Let the agent do the task, and verify it.
 
@@ -78,6 +80,7 @@ def played(
         raise TaskSourceError(
             f"task {task.id} could not be run or verified by its environment, and was not logged: {episode.broken}"
         )
-    if failure is None and not episode_evaluation(episode, decision, timestamp=at).passed_all_mandatory:
-        failure = Failure(kind="rejected", reason=reason_of(episode))
+    if failure is None:
+        found = episode_evaluation(episode, decision, timestamp=at, rubric=rubric)
+        failure = None if found.passed_all_mandatory else Failure(kind="rejected", reason=reason_of(episode, found))
     return Played(episode=episode, steps=steps, failure=failure)

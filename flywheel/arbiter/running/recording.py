@@ -9,7 +9,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution, iterations_of_episode
-from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
+from flywheel.arbiter.evaluation.evaluator import Evaluator, NotJudged, Subject, Verdict, failed_verdict
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step, best_of, execution, iterations_of
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.profiles import AgentProfile
@@ -88,6 +89,8 @@ def judged(evaluator: Evaluator | None, subject: Subject) -> tuple[Verdict | Non
     except Exception as error:
         LOGGER.warning("the evaluator failed on task %s", subject.task_id, exc_info=True)
         return None, f"the evaluator failed: {type(error).__name__}: {error}"
+    if isinstance(verdict, NotJudged):
+        return None, verdict.reason
     return verdict, None if verdict else CANNOT_JUDGE
 
 
@@ -122,14 +125,16 @@ def why_no_success(steps: Sequence[Step], failure: Failure | None, exhausted: st
     return Failure(kind="budget-exhausted", reason=f"{exhausted}; {rejected.reason}")
 
 
-def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], datetime]) -> Recorded:
+def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], datetime], rubric: Rubric) -> Recorded:
     """Write the three logs, or two where there is no evaluation.
 
     The evaluation is written last: whoever finds it in a segment finds the other two before it. The gates want the
-    three moments in order, also where somebody sets the machine's clock back meanwhile.
+    three moments in order, also where somebody sets the machine's clock back meanwhile. ``rubric`` scores what an
+    environment verified.
     """
     if attempt.episode is not None:
-        return record_episode(attempt.episode, attempt.decision, collector, clock=clock, cost_usd=attempt.spent.usd)
+        usd = attempt.spent.usd
+        return record_episode(attempt.episode, attempt.decision, collector, clock=clock, cost_usd=usd, rubric=rubric)
     decision, best, failure = attempt.decision, attempt.best, attempt.failure
     # What was cancelled is worth nothing and shows nothing, also where an earlier turn had an answer.
     cancelled = failure is not None and failure.kind == "cancelled"
@@ -153,10 +158,13 @@ def record_episode(
     *,
     clock: Callable[[], datetime],
     cost_usd: float,
+    rubric: Rubric,
 ) -> Recorded:
     """Write the three logs of a verified episode, in the same order."""
     executed_at = max(clock(), decision.timestamp)
-    evaluation = episode_evaluation(episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd)
+    evaluation = episode_evaluation(
+        episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd, rubric=rubric
+    )
     return _written(decision, episode_execution(episode, evaluation, timestamp=executed_at), evaluation, collector)
 
 

@@ -110,7 +110,7 @@ class TaskRun:
 
     def conclude(self, attempt: Attempt) -> Ran:
         """The end of a task that no agent did: logged as the attempt says, and nothing is learned from it."""
-        recorded = record(attempt, self.parts.collector, clock=self.parts.clock)
+        recorded = record(attempt, self.parts.collector, clock=self.parts.clock, rubric=self.parts.rubric)
         self._logged = recorded.written
         return Ran(result=self._result(attempt, recorded))
 
@@ -176,7 +176,7 @@ class TaskRun:
 
         try:
             turns = Turns(profile, ask_turn, limit=self._spending.limit_reached)
-            found = played(task, turns, profile, decision, parts.start_run, at=parts.clock())
+            found = played(task, turns, profile, decision, parts.start_run, at=parts.clock(), rubric=parts.rubric)
         finally:
             for place in unused:  # the environment broke before anybody was asked
                 place.leave()
@@ -338,7 +338,7 @@ class TaskRun:
     def _record(self, attempt: Attempt, task_id: str) -> Recorded:
         """Log an attempt under this id and remember what is to be learned of it."""
         attempt = msgspec.structs.replace(attempt, decision=msgspec.structs.replace(attempt.decision, task_id=task_id))
-        recorded = record(attempt, self.parts.collector, clock=self.parts.clock)
+        recorded = record(attempt, self.parts.collector, clock=self.parts.clock, rubric=self.parts.rubric)
         learned = outcome(attempt.decision, recorded, label=self.parts.label, usd=attempt.spent.usd, task=self._routed)
         self._outcomes += [learned] if learned else []
         self._reports.append(attempt.report())

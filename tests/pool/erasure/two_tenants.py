@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from psycopg import sql
 
+from flywheel.arbiter.evaluation.judges.kept import KeptInDatabase
+from flywheel.arbiter.evaluation.judges.opinions import Score
 from flywheel.arbiter.outcomes import Outcome, record_new
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.registry import AgentRegistry
@@ -113,7 +115,13 @@ def fill(pool: BenchmarkPool) -> None:
     claims = Claims(pool.engine, claim_s=30.0, kept=timedelta(hours=1))
     for tenant_id in (ERASED, OTHER):
         claims.take(tenant_id, "run", b"digest", CancelToken())
+        keep_opinion(pool, tenant_id)
     claims.close()
+
+
+def keep_opinion(pool: BenchmarkPool, tenant_id: str) -> None:
+    score = Score(value=0.9, confidence=0.9, reason=f"{SECRET if tenant_id == ERASED else OTHER} is well answered")
+    KeptInDatabase(pool.engine, days=30).keep(tenant_id, {b"digest": score})
 
 
 def needles(pool: BenchmarkPool) -> dict[str, bytes]:
