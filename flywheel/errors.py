@@ -45,6 +45,10 @@ class TaskSourceError(FlywheelError):
     """Raised when the tasks of a source cannot be read, for example because its data wheel is not installed."""
 
 
+class UnknownSourceTaskError(FlywheelError):
+    """Raised when a task is named that no configured source has. ``flywheel tasks list`` lists those there are."""
+
+
 class SandboxError(FlywheelError):
     """Raised when no command can be started or confined here. Nothing was run; the message says what is missing."""
 

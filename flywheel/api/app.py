@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.concurrency import run_in_threadpool
 
-from flywheel.api import agents, chat, logs, metrics, otlp, points, pool, probes
+from flywheel.api import agents, chat, logs, metrics, otlp, points, pool, probes, tasks
 from flywheel.api.arbiters import Arbiters
 from flywheel.api.callers import api_token
 from flywheel.api.chat import add_chat
@@ -64,7 +64,7 @@ def create_app(
     # Its pages take their scripts from this service: a closed network shows them too.
     app = FastAPIOffline(
         title="Arbiter flywheel",
-        summary="The benchmark data pool over HTTP: records and traces in, statistics and points out; agents.",
+        summary="The arbiter and the benchmark data pool over HTTP: tasks, agents, records, statistics, points.",
         description=(
             "Statistics, points, quality and batches of the benchmark data pool, over all tiers. Every answer says "
             "which days it covers.\n\n"
@@ -74,6 +74,8 @@ def create_app(
             "it needs. Every access is audited. Errors are problem details (RFC 9457).\n\n"
             "Agents are added and changed by grants as admin; programs and functions of a team's own become agents by "
             "configuration and the command line alone.\n\n"
+            "Tasks are routed and run, and their outcomes taken, for the tenant of a key that may run them (`flywheel "
+            "keys create --may-run-tasks`).\n\n"
             "Records and traces come in with a key of their tenant (`flywheel keys create`), and are synced to disk "
             "when they are acknowledged."
         ),
@@ -92,6 +94,7 @@ def create_app(
         metrics.router,
         logs.router,
         otlp.router,
+        tasks.router,
     ):
         app.include_router(router)
     describe = app.openapi

@@ -17,7 +17,7 @@ from flywheel.arbiter.registry import AgentRegistry
 from flywheel.collection.collector import Collector
 from flywheel.pool.anonymization.detection import detection_of
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.tasks.catalog import configured_environments, run_starter
+from flywheel.tasks.catalog import environment_name, environment_of, run_starter, source_names
 from flywheel.tasks.environment import Run
 from flywheel.tasks.source import SourceTask
 
@@ -96,8 +96,9 @@ class Arbiters:
                 self._seeded = True
 
     def _start_run(self, task: SourceTask) -> Run:
-        """Environments are loaded when a task of one is first run."""
-        return run_starter(configured_environments(self._pool.settings.tasks))(task)
+        """An environment is loaded when a task of it is first run, so that one that is broken stops no other."""
+        tasks, name = self._pool.settings.tasks, environment_name(task.id)
+        return run_starter([environment_of(name, tasks)] if name in source_names(tasks) else [])(task)
 
     @staticmethod
     def _now() -> datetime:

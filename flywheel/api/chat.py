@@ -139,7 +139,6 @@ def _prepared(request: Request, tenant_id: str, wanted: Wanted) -> tuple[Arbiter
         wanted,
         id=_task_id(request, wanted),
         type=_task_type(request, wanted, settings),
-        use_cache="no-cache" not in request.headers.get("cache-control", ""),
         timeout_s=settings.service.task_timeout_s,
     )
     arbiter = _arbiters(request).of(tenant_id)

@@ -169,7 +169,7 @@ def read_request(body: bytes) -> Wanted:
     return Wanted(request=request, extra={name: given[name] for name in PASSED_ON & given.keys()})
 
 
-def task_of(wanted: Wanted, *, id: str, type: str, use_cache: bool, timeout_s: float) -> Task:
+def task_of(wanted: Wanted, *, id: str, type: str, timeout_s: float) -> Task:
     """The task.
 
     Raises:
@@ -189,7 +189,7 @@ def task_of(wanted: Wanted, *, id: str, type: str, use_cache: bool, timeout_s: f
         dialect="chat",
         options=_options(wanted),
         agent_id=wanted.agent_id,
-        use_cache=use_cache and wanted.agent_id is None,
+        use_cache=wanted.agent_id is None,
         limits=Limits(timeout_s=timeout_s),
     )
 

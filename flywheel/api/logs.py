@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from flywheel.api.problems import documented, problem, status_of
 from flywheel.api.receiving import Taken, key_scheme, receiver_of, taken
+from flywheel.api.task_models import MODELS
 from flywheel.collection.receiver import idempotency
 from flywheel.collection.receiver.admission import RECORDS, Admitted, Kind, admit_records
 from flywheel.collection.receiver.bodies import BodyError, items_of
@@ -169,8 +170,9 @@ async def stored(request: Request, work: Taken, kind: Kind, *, lines: bool, enco
 
 
 def add_records(openapi: dict[str, Any]) -> dict[str, Any]:
-    """An OpenAPI document with the records' schemas in it. The path says which log it is, the key whose."""
-    _, schemas = msgspec.json.schema_components(RECORDS.values(), ref_template="#/components/schemas/{name}")
+    """An OpenAPI document with the schemas of records and tasks in it. The path says which log it is, the key whose."""
+    described = (*RECORDS.values(), *MODELS)
+    _, schemas = msgspec.json.schema_components(described, ref_template="#/components/schemas/{name}")
     for record in RECORDS.values():
         schema = schemas[record.__name__]
         schema["required"] = [name for name in schema["required"] if name not in {"log", "tenantId"}]

@@ -42,6 +42,7 @@ from flywheel.errors import (
     RetryLaterError,
     StaleRevisionError,
     UnknownAgentError,
+    UnknownSourceTaskError,
 )
 
 logger = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (ReusedTaskIdError, HTTPStatus.CONFLICT),
     (TakenTaskError, HTTPStatus.CONFLICT),
     (ConflictingReportError, HTTPStatus.CONFLICT),
+    (UnknownSourceTaskError, HTTPStatus.NOT_FOUND),
     (UnknownTaskError, HTTPStatus.NOT_FOUND),
     (NotJudgeableError, HTTPStatus.CONFLICT),
     (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),

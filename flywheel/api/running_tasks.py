@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator
 
-from flywheel.api.settings import ServiceSettings
+from flywheel.api.settings import ACCOUNTING_S, ServiceSettings
 from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.streaming import TextDelta
@@ -15,8 +15,6 @@ from flywheel.records import RoutingDecision
 
 LOGGER = logging.getLogger(__name__)
 STOPPED = "the service was stopped"
-ACCOUNTING_S = 5.0
-"""How long cancelled tasks may take to be logged when the service stops."""
 
 Event = RoutingDecision | TextDelta
 

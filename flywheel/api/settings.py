@@ -4,6 +4,9 @@ from pydantic import Field
 
 from flywheel.settings_section import Section
 
+ACCOUNTING_S = 5.0
+"""How long cancelled tasks may take to be logged when the service stops."""
+
 
 class ServiceSettings(Section):
     """Bounds of the tasks that come over HTTP. Who comes beyond them is told when to come again."""

@@ -227,7 +227,7 @@ def episode_execution(episode: Episode, evaluation: Evaluation, *, timestamp: da
         tenant_id=evaluation.tenant_id,
         timestamp=timestamp,
         success=success,
-        failure_reason=None if success else _failure_reason(episode, evaluation),
+        failure_reason=None if success else reason_of(episode, evaluation),
         partial_success=not success and episode.failure is None and verification.task > 0,
         latency_ms=latency_ms,
         tokens_used=tokens_used,
@@ -239,7 +239,7 @@ def episode_execution(episode: Episode, evaluation: Evaluation, *, timestamp: da
         token_efficiency=evaluation.overall_score * 1000 / tokens_used if tokens_used else None,
         time_to_first_action=None if first_action_ms is None else min(first_action_ms, latency_ms),
         messages=episode.transcript,
-        iterations=_iterations(episode),
+        iterations=iterations_of_episode(episode),
     )
 
 
@@ -341,7 +341,8 @@ def _verified(episode: Episode) -> Verification:
     return episode.verification
 
 
-def _failure_reason(episode: Episode, evaluation: Evaluation) -> str:
+def reason_of(episode: Episode, evaluation: Evaluation) -> str:
+    """Why a verified episode is no success, in words."""
     verification = _verified(episode)
     if episode.failure is not None:
         return episode.failure
@@ -373,7 +374,7 @@ def _turns(episode: Episode, *, safety: float) -> Iterator[Turn]:
         )
 
 
-def _iterations(episode: Episode) -> tuple[Iteration, ...]:
+def iterations_of_episode(episode: Episode) -> tuple[Iteration, ...]:
     """The rounds of refinement, where the environment measured each; calls of tools are no refinement."""
     measured = [(turn, turn.observation) for turn in episode.turns if turn.observation and not turn.observation.calls]
     if len(measured) < 2:

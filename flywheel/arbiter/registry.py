@@ -89,7 +89,7 @@ class AgentRegistry:
             UnknownAgentError: there is none of this id.
         """
         with self._engine.connect() as connection:
-            return _get(connection, agent_id)
+            return profile_in(connection, agent_id)
 
     def list(self, *, status: Status | None = None) -> tuple[AgentProfile, ...]:
         """All agents by id, or those of one status."""
@@ -167,9 +167,9 @@ def change_profile(
     connection: Connection, agent_id: str, change: Change, *, by: str, reason: str, revision: int | None = None
 ) -> AgentProfile:
     """Change a profile in the caller's transaction, which holds it from then on; see ``AgentRegistry.change``."""
-    _get(connection, agent_id)
+    profile_in(connection, agent_id)
     connection.execute(select(agents.c.id).where(agents.c.id == agent_id).with_for_update())
-    present = _get(connection, agent_id)
+    present = profile_in(connection, agent_id)
     if revision is not None and revision != present.revision:
         raise StaleRevisionError(
             f"agent {agent_id!r} is at revision {present.revision}, the change was decided on {revision}; "
@@ -208,7 +208,12 @@ def _keep(connection: Connection, profile: AgentProfile, *, by: str, reason: str
     )
 
 
-def _get(connection: Connection, agent_id: str) -> AgentProfile:
+def profile_in(connection: Connection, agent_id: str) -> AgentProfile:
+    """The profile of an agent, in the caller's transaction.
+
+    Raises:
+        UnknownAgentError: there is none.
+    """
     if "\0" in agent_id:  # PostgreSQL has no such text
         raise unknown(agent_id)
     row = connection.execute(_profiles().where(agents.c.id == agent_id)).mappings().one_or_none()

@@ -10,9 +10,10 @@ from flywheel.arbiter.agents.reference import estimated_tokens
 from flywheel.arbiter.agents.strategy import FinishReason
 from flywheel.arbiter.budgets import BudgetReport
 from flywheel.arbiter.routing.task import RoutedTask, assess_complexity
+from flywheel.errors import HeldOutTaskError
 from flywheel.records import Complexity, Evaluation, Execution, Iteration, Message, RoutingDecision, ToolCall
 from flywheel.tasks.options import NO_OPTIONS, Dialect, GenerationOptions
-from flywheel.tasks.source import AgentTask, BenchmarkTask, SourceTask, Tool
+from flywheel.tasks.source import AgentTask, BenchmarkTask, SourceTask, Split, Tool
 
 LONGEST_ID = 480
 ATTEMPT_MARK = "#attempt-"
@@ -58,6 +59,7 @@ class Task(Struct, frozen=True, kw_only=True):
         use_cache: whether an earlier answer will do.
         source: the benchmark task that this is an instance of.
         benchmark: that task itself, where its published answer is to judge by.
+        environment: that task itself, where an environment runs it over turns and verifies it.
         dialect: how tools and their calls are written.
         options: how the answer is to be generated. Agents that cannot honour one do not get the task.
         agent_id: the agent that is to do it; None: it is routed. Of an agent that was named nothing is learned, for
@@ -80,6 +82,7 @@ class Task(Struct, frozen=True, kw_only=True):
     use_cache: bool = True
     source: str | None = None
     benchmark: BenchmarkTask | None = None
+    environment: SourceTask | None = None
     dialect: Dialect = "text"
     options: GenerationOptions = NO_OPTIONS
     agent_id: str | None = None
@@ -102,6 +105,7 @@ class Task(Struct, frozen=True, kw_only=True):
     @classmethod
     def of_source(cls, task: SourceTask, *, id: str) -> Self:
         """A source's task under an id of this run."""
+        benchmark = task if isinstance(task, BenchmarkTask) else None
         return cls(
             id=id,
             type=task.task_type,
@@ -109,8 +113,15 @@ class Task(Struct, frozen=True, kw_only=True):
             tools=task.tools,
             complexity=task.complexity,
             source=task.id,
-            benchmark=task if isinstance(task, BenchmarkTask) else None,
+            benchmark=benchmark,
+            environment=task if benchmark is None else None,
+            side_effects=True if benchmark is None else None,
         )
+
+    @property
+    def given(self) -> SourceTask | None:
+        """The source's own task that this is an instance of."""
+        return self.benchmark or self.environment
 
     @property
     def text(self) -> str:
@@ -172,6 +183,16 @@ class Task(Struct, frozen=True, kw_only=True):
             length=len(self.text),
             embedding=self.embedding,
         )
+
+
+def refuse_held_out(task: SourceTask | None) -> None:
+    """Refuse a source's task that is not for training.
+
+    Raises:
+        HeldOutTaskError: it only measures models.
+    """
+    if task is not None and task.split is not Split.TRAIN:
+        raise HeldOutTaskError(f"{task.id} is a {task.split} task: it measures models and is never routed")
 
 
 FailureKind = Literal["agent-error", "timeout", "cancelled", "budget-exhausted", "no-agent", "rejected", "saturated"]

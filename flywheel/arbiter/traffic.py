@@ -29,13 +29,14 @@ from sqlalchemy import Engine, func, select, text
 from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_registry_models
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Progress
-from flywheel.arbiter.arbiter import Arbiter, task_id_of
+from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.capability_events import look
 from flywheel.arbiter.evaluation.judges.build import evaluator_of
 from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
 from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.registry import AgentRegistry
+from flywheel.arbiter.rounds import task_id_of
 from flywheel.arbiter.tables import task_outcomes
 from flywheel.collection.collector import Collector, utc_now
 from flywheel.collection.segments import Frame, closed_segments, read_segment

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from flywheel.api.settings import ACCOUNTING_S
 from flywheel.database import url_with
 from flywheel.services.preflight import DEFINITIONS, WORKSPACE, connectable
 from flywheel.services.processes import SUPERVISOR_VARIABLE, supervisor_id
@@ -17,6 +18,7 @@ PYTHON = sys.executable
 CODE_SOCKET = "FLYWHEEL_CODE_SOCKET"
 """The variable by which ``workspace.yaml`` finds the code server."""
 
+STOP_GRACE_S = 5.0
 CHILD_PATIENCE_S = 7 * 24 * 3600
 
 
@@ -24,7 +26,8 @@ class Program(Struct, frozen=True, kw_only=True):
     """One service. ``health_url`` answers 200 when it is ready; empty where something else tells.
 
     ``worker`` is an argument of the child process without which the service runs and does nothing; empty where there
-    is none. ``environment`` is what this service alone is told, beside what all are.
+    is none. ``environment`` is what this service alone is told, beside what all are. ``stop_s`` is how long it may take
+    to end.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Program(Struct, frozen=True, kw_only=True):
     health_url: str = ""
     worker: str = ""
     environment: dict[str, str] = {}
+    stop_s: float = STOP_GRACE_S
 
 
 def dagster_url(settings: Settings) -> str:
@@ -59,6 +63,8 @@ def api_server(settings: Settings) -> Program:
             *("--grpc-port", str(settings.ports.otlp_grpc)),
         ),
         health_url=f"{api_url(settings)}/v1/pool/healthz",
+        # Requests end, then tasks, then those that were cancelled are accounted for.
+        stop_s=STOP_GRACE_S + settings.service.drain_s + ACCOUNTING_S,
     )
 
 

@@ -19,7 +19,7 @@ import psutil
 from flywheel.database import connect, upgrade, url_with
 from flywheel.errors import NotRunningError, ServiceError
 from flywheel.services import children
-from flywheel.services.children import Program
+from flywheel.services.children import STOP_GRACE_S, Program
 from flywheel.services.dagster_api import DagsterApi
 from flywheel.services.endpoints import Endpoints, HomeLock, endpoints_file, running, write_endpoints
 from flywheel.services.postgres import EmbeddedPostgres, ensure_databases
@@ -29,7 +29,6 @@ from flywheel.services.sockets import listens, private_socket, remove_sockets
 from flywheel.settings import Settings
 
 START_TIMEOUT_S = 180.0
-STOP_GRACE_S = 5.0
 RELOAD_GRACE_S = 10.0
 POLL_S = 0.25
 
@@ -219,10 +218,10 @@ class Services:
 
     def stop(self) -> None:
         """Stop everything, the last started first, and wait for it. Safe to call twice."""
-        for _program, process in reversed(self._running):
+        for program, process in reversed(self._running):
             process.terminate()
             try:
-                process.wait(timeout=STOP_GRACE_S)
+                process.wait(timeout=program.stop_s)
             except subprocess.TimeoutExpired:
                 process.kill()
         if self._running:

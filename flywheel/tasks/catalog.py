@@ -5,7 +5,7 @@ import importlib.metadata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from flywheel.errors import ConfigurationError
+from flywheel.errors import ConfigurationError, UnknownSourceTaskError
 from flywheel.settings import Settings, TasksSettings
 from flywheel.tasks.environment import Environment, Run
 from flywheel.tasks.function_call_run import FunctionCallSource
@@ -73,6 +73,25 @@ def configured_environments(tasks: TasksSettings) -> tuple[Environment, ...]:
 def environment_name(task_id: str) -> str:
     """The environment that a task's id begins with."""
     return task_id.partition(":")[0]
+
+
+def source_task(task_id: str, tasks: TasksSettings) -> SourceTask:
+    """The task of this id, of a configured source.
+
+    Raises:
+        UnknownSourceTaskError: there is none.
+        ConfigurationError: its source cannot be loaded.
+        TaskSourceError: its source cannot be read.
+    """
+    name = environment_name(task_id)
+    if name not in source_names(tasks):
+        raise UnknownSourceTaskError(f"{task_id[:80]!r} is of no configured source; add its source to tasks.sources")
+    try:
+        return environment_of(name, tasks).by_id(task_id)
+    except KeyError:
+        raise UnknownSourceTaskError(
+            f"{name} has no task {task_id[:80]!r}; `flywheel tasks list --source {name}` lists them"
+        ) from None
 
 
 def run_starter(environments: Sequence[Environment]) -> Callable[[SourceTask], Run]:

@@ -129,12 +129,12 @@ def test_after_takes_fresh_tasks_also_when_before_was_made_longer(traffic_settin
 # Where the process dies by its own hand, without cleaning up: Python code run before the traffic starts.
 KILLS = {
     "between two logs of a task": "logs = collector.Collector; logs.log_evaluation = dying_at(logs.log_evaluation, 14)",
-    "after the logs, before the outcomes": "arbiter.Arbiter.settle = dying_at(arbiter.Arbiter.settle, 3)",
+    "after the logs, before the outcomes": "rounds.Rounds.settle = dying_at(rounds.Rounds.settle, 3)",
     "within the commit": "settling.learn = dying_at(settling.learn, 3)",
 }
 PROGRAM = """
 import os, signal, sys
-from flywheel.arbiter import arbiter, settling
+from flywheel.arbiter import rounds, settling
 from flywheel.arbiter.traffic import run_tasks
 from flywheel.collection import collector
 from flywheel.database import connect

@@ -96,16 +96,20 @@ class OffPolicyReport(Struct, frozen=True, kw_only=True, rename="camel"):
 def read_log(path: Path) -> list[Logged]:
     """Decisions from JSON lines: either data points as the pool exports them, or the fields of ``Logged``.
 
+    Points of tasks for which nobody was chosen among candidates (an agent that was named, a cache, an imported log)
+    say nothing of a policy and are left out.
+
     Raises:
         InputError: the file cannot be read, a line is neither, or its probabilities cannot be right.
     """
-    logged = []
+    logged: list[Logged] = []
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     try:
-                        logged.append(_checked(_decode(line)))
+                        found = _decode(line)
+                        logged += [] if found is None else [_checked(found)]
                     except (msgspec.MsgspecError, ValueError) as error:
                         raise InputError(f"{path}, line {number}: {error}") from None
     except OSError as error:
@@ -275,11 +279,13 @@ def _by_table(path: Path) -> Policy:
     return chances
 
 
-def _decode(line: bytes) -> Logged:
+def _decode(line: bytes) -> Logged | None:
     raw: Any = msgspec.json.decode(line)
     if not (isinstance(raw, dict) and "routing" in raw and "evaluation" in raw):
         return msgspec.convert(raw, Logged)
     point = msgspec.convert(raw, DataPoint)
+    if not point.routing.candidate_agents:
+        return None
     return Logged(
         task_id=point.task.id,
         task_type=point.task.type,

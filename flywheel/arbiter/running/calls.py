@@ -118,18 +118,20 @@ def awaited(
     ended = threading.Event()
     future.add_done_callback(lambda _: ended.set())
     began_s, sign_s = time.monotonic(), None
-    while True:
+    while not future.done():
         left_s = _left_s(began_s, sign_s, seconds=seconds, at_most_s=at_most_s)
         if left_s is not None and left_s <= 0:
             break
         token.wait(ended, seconds=left_s)
-        if future.done():
-            return future.result()
-        token.raise_if_cancelled()
-        sign_s = last_sign_s()
-    waited_s = time.monotonic() - (began_s if sign_s is None else sign_s)
+        if not future.done():
+            token.raise_if_cancelled()
+            sign_s = last_sign_s()
+    if future.done():
+        return future.result()
     if sign_s is None:
-        raise CallTimeoutError(f"no answer within {waited_s:.3g} s")
+        limit_s = min(limit for limit in (seconds, at_most_s) if limit is not None)
+        raise CallTimeoutError(f"no answer within {limit_s:.3g} s")
+    waited_s = time.monotonic() - sign_s
     raise CallTimeoutError(f"no more of the answer within {waited_s:.3g} s, and it was not complete")
 
 

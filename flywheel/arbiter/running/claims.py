@@ -65,6 +65,11 @@ class Known(Struct, frozen=True, kw_only=True):
     routed: RoutingDecision | None = None
     lost: bool = False
 
+    @property
+    def runs(self) -> bool:
+        """Whether an arbiter runs it at this moment, as far as anybody knows."""
+        return self.result is None and self.routed is None and not self.lost
+
 
 class Claims:
     """The claims of one arbiter. Safe for threads, and for a process that forks."""

@@ -4,8 +4,10 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
+from typing import TypeVar
 
 import msgspec
 from sqlalchemy import Engine
@@ -23,6 +25,7 @@ from flywheel.arbiter.task import NO_LIMITS, Task, TaskResult
 from flywheel.errors import ConfigurationError, DatabaseError, RetryLaterError
 from flywheel.settings import RoutingSettings
 
+T = TypeVar("T")
 LOGGER = logging.getLogger(__name__)
 FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.5
@@ -68,8 +71,8 @@ class Executor:
         loop = asyncio.get_running_loop()
         forwarded = msgspec.structs.replace(
             watch,
-            on_text=watch.on_text and partial(loop.call_soon_threadsafe, watch.on_text),
-            on_decision=watch.on_decision and partial(loop.call_soon_threadsafe, watch.on_decision),
+            on_text=_in_loop(loop, watch.on_text),
+            on_decision=_in_loop(loop, watch.on_decision),
             on_accepted=watch.on_accepted and partial(loop.call_soon_threadsafe, watch.on_accepted),
         )
         work = partial(self.execute, task, token=token, watch=forwarded)
@@ -128,8 +131,23 @@ class Executor:
         return msgspec.structs.replace(ran.result, stored=False)
 
 
+def _in_loop(loop: asyncio.AbstractEventLoop, do: Callable[[T], None] | None) -> Callable[[T], None] | None:
+    """What does it in the event loop, for callers in threads."""
+    if do is None:
+        return None
+
+    def forward(told: T) -> None:
+        loop.call_soon_threadsafe(do, told)
+
+    return forward
+
+
 def digest_of(task: Task) -> bytes:
-    """Of what is asked; how long the caller waits may be different when it asks again."""
+    """Of what is asked; how long the caller waits may be different when it asks again.
+
+    A source's task is told by its id.
+    """
     limits = msgspec.structs.replace(task.limits, timeout_s=None) if task.limits != NO_LIMITS else NO_LIMITS
     asked = msgspec.structs.replace(task, limits=limits, deadline=None, tenant_id=None, use_cache=True, embedding=())
+    asked = msgspec.structs.replace(asked, environment=None)
     return blake2b(msgspec.json.encode(asked, order="deterministic"), digest_size=32).digest()

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine
 from flywheel.arbiter.budgets import ThinkingBudget
 from flywheel.arbiter.evaluation.evaluator import failed_evaluation
 from flywheel.arbiter.outcomes import Outcome, outcome_from, outcome_of
-from flywheel.arbiter.registry import AgentRegistry
+from flywheel.arbiter.registry import profile_in
 from flywheel.arbiter.running.claims import Claims, Known
 from flywheel.arbiter.running.reports import NOT_YET, Report, ReportedExecution, Reward
 from flywheel.arbiter.settling import settle
@@ -110,8 +110,7 @@ class LateWord(Struct, frozen=True, kw_only=True):
             result, first = self._done_by_caller(connection, known, report)
             learned.append(first)
         if report.evaluation is not None and "evaluation" in new:
-            if result.unjudged is None:
-                raise ConflictingReportError(f"task {report.task_id!r} failed, which is worth 0; it is not evaluated")
+            assert result.unjudged is not None, "what cannot be evaluated was refused before anything was logged"
             evaluation = report.evaluation.logged(result.unjudged)
             result, first = self._evaluated(connection, result, result.unjudged, evaluation)
             learned.append(first)
@@ -132,11 +131,15 @@ class LateWord(Struct, frozen=True, kw_only=True):
                 f"task {report.task_id!r} was routed to {decision.selected_agent_id}, and {told.agent_id} is said to "
                 f"have done it; what another agent does has an id of its own"
             )
+        if report.evaluation is not None and not told.success:
+            raise ConflictingReportError(
+                f"task {report.task_id!r} failed, which is worth 0; leave its evaluation out, or tell of a success"
+            )
         at = max(self.clock(), decision.timestamp)
         judged_too = report.evaluation is not None
         executed = told.logged(decision, at=at, not_evaluated=None if judged_too else NOT_YET)
         logged = self.collector.log_execution(executed)
-        result = _result_of(decision, told, executed, usd=self._usd(told, decision.selected_agent_id), logged=logged)
+        result = _result_of(decision, told, executed, usd=_usd(connection, told, executed.agent_id), logged=logged)
         if told.success:
             return result, False
         evaluation = failed_evaluation(
@@ -188,12 +191,6 @@ class LateWord(Struct, frozen=True, kw_only=True):
         """Whether it was learned: not what was learned before, nor of an agent that was named and not chosen."""
         return bool(result.decision.candidate_agents and settle(connection, [outcome], self.routing))
 
-    def _usd(self, told: ReportedExecution, agent_id: str) -> float:
-        if told.cost_usd is not None:
-            return told.cost_usd
-        profile = AgentRegistry(self.engine).get(agent_id)
-        return profile.cost_usd(input_tokens=told.prompt_tokens, output_tokens=told.output_tokens)
-
 
 def _refuse_beside(result: TaskResult, new: set[str]) -> None:
     """Refuse what cannot be said any more of a task that has a result."""
@@ -240,6 +237,13 @@ def _result_of(
         failure=failure,
         logged=logged,
     )
+
+
+def _usd(connection: Connection, told: ReportedExecution, agent_id: str) -> float:
+    if told.cost_usd is not None:
+        return told.cost_usd
+    profile = profile_in(connection, agent_id)
+    return profile.cost_usd(input_tokens=told.prompt_tokens, output_tokens=told.output_tokens)
 
 
 def _cost_of(result: TaskResult) -> float:

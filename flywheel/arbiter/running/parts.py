@@ -9,10 +9,13 @@ from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Agent
 from flywheel.arbiter.budgets import CoolDown
 from flywheel.arbiter.evaluation.evaluator import Evaluator
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.routing.live import LiveRouter
 from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.collection.collector import Collector
+from flywheel.tasks.environment import Run
+from flywheel.tasks.source import SourceTask
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -28,3 +31,5 @@ class Parts(Struct, frozen=True, kw_only=True):
     clock: Callable[[], datetime]
     tenant_id: str
     label: str
+    rubric: Rubric
+    start_run: Callable[[SourceTask], Run]

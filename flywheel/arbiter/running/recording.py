@@ -1,26 +1,28 @@
 """An attempt becomes logs and an outcome: the one way, of benchmark rounds and of single tasks."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.arbiter.agents.strategy import Answer
-from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution
+from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution, iterations_of_episode
 from flywheel.arbiter.evaluation.evaluator import Evaluator, NotJudged, Subject, Verdict, failed_verdict
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step, best_of, execution, iterations_of
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.routing.task import RoutedTask
-from flywheel.arbiter.task import AttemptReport, Failure, Spent
+from flywheel.arbiter.task import AttemptReport, Failure, FailureKind, Spent
 from flywheel.collection.collector import Collector
 from flywheel.records import Evaluation, Execution, RoutingDecision
 
 LOGGER = logging.getLogger(__name__)
 NO_EVALUATOR = "there is no evaluator"
+NOBODYS_FAULT: tuple[FailureKind, ...] = ("cancelled", "saturated")
+"""The agent is not judged by them, and nothing is learned."""
 CANNOT_JUDGE = "the evaluator cannot judge this task"
 
 
@@ -28,6 +30,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     """What one agent made of a task.
 
     ``answered_at``: when its last answer was complete, or given up. ``cached_from``: the task whose answer it is.
+    ``episode``: how it went, where an environment ran and verified it; each turn is a step then.
     """
 
     decision: RoutingDecision
@@ -37,11 +40,14 @@ class Attempt(Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     over_budget: bool = False
     cached_from: str | UnsetType = UNSET
+    episode: Episode | None = None
 
     @property
     def best(self) -> Step:
-        """Its best answer, or what stands for none."""
-        return best_of(self.steps)
+        """Its best answer, of an episode the last one; or what stands for none."""
+        if self.episode is None:
+            return best_of(self.steps)
+        return next((step for step in reversed(self.steps) if step.answer.failure_reason is None), self.steps[-1])
 
     @property
     def answered(self) -> bool:
@@ -58,7 +64,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
         return AttemptReport(
             task_id=self.decision.task_id,
             agent_id=self.profile.id,
-            iterations=iterations_of(self.steps),
+            iterations=iterations_of(self.steps) if self.episode is None else iterations_of_episode(self.episode),
             spent=self.spent,
             failure=self.failure,
         )
@@ -100,12 +106,35 @@ def rejection(verdict: Verdict | None) -> Failure | None:
     return Failure(kind="rejected", reason=verdict.reason or "it does not pass all mandatory gates")
 
 
-def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], datetime]) -> Recorded:
+def why_no_success(steps: Sequence[Step], failure: Failure | None, exhausted: str | None) -> Failure | None:
+    """Why an attempt as a whole is no success; None where it is one.
+
+    Args:
+        steps: its answers, at least one.
+        failure: why the last one did not come.
+        exhausted: which budget forbade another one.
+    """
+    if failure is not None and failure.kind == "cancelled":
+        return failure
+    best = best_of(steps)
+    rejected = rejection(best.verdict)
+    if best.answer.failure_reason is None and rejected is None:
+        return None
+    if failure is not None or rejected is None or exhausted is None:
+        return failure or rejected
+    return Failure(kind="budget-exhausted", reason=f"{exhausted}; {rejected.reason}")
+
+
+def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], datetime], rubric: Rubric) -> Recorded:
     """Write the three logs, or two where there is no evaluation.
 
     The evaluation is written last: whoever finds it in a segment finds the other two before it. The gates want the
-    three moments in order, also where somebody sets the machine's clock back meanwhile.
+    three moments in order, also where somebody sets the machine's clock back meanwhile. ``rubric`` scores what an
+    environment verified.
     """
+    if attempt.episode is not None:
+        usd = attempt.spent.usd
+        return record_episode(attempt.episode, attempt.decision, collector, clock=clock, cost_usd=usd, rubric=rubric)
     decision, best, failure = attempt.decision, attempt.best, attempt.failure
     # What was cancelled is worth nothing and shows nothing, also where an earlier turn had an answer.
     cancelled = failure is not None and failure.kind == "cancelled"

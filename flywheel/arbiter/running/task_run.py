@@ -9,29 +9,39 @@ from msgspec import UNSET, Struct
 
 from flywheel.arbiter.agents.slots import Place
 from flywheel.arbiter.agents.strategy import Answer, failed_answer
-from flywheel.arbiter.budgets import ThinkingBudget, reason_to_escalate
+from flywheel.arbiter.budgets import reason_to_escalate
 from flywheel.arbiter.evaluation.evaluator import Subject, Verdict, failed_verdict
-from flywheel.arbiter.logs import Step, best_of, no_choice
+from flywheel.arbiter.logs import Step, no_choice
 from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.running.asking import NoSlotError, ask
 from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, call
 from flywheel.arbiter.running.deciding import give
+from flywheel.arbiter.running.episode import Turns, played
 from flywheel.arbiter.running.parts import Parts
-from flywheel.arbiter.running.recording import Attempt, Recorded, cost_of, judged, outcome, record, rejection
+from flywheel.arbiter.running.recording import (
+    NOBODYS_FAULT,
+    Attempt,
+    Recorded,
+    cost_of,
+    judged,
+    outcome,
+    record,
+    why_no_success,
+)
 from flywheel.arbiter.running.refinement import halt_score, with_feedback
+from flywheel.arbiter.running.spending import Spending
 from flywheel.arbiter.running.streaming import Stream, Watch
-from flywheel.arbiter.task import ATTEMPT_MARK, AttemptReport, Failure, FailureKind, Spent, Task, TaskResult, TaskStatus
+from flywheel.arbiter.task import ATTEMPT_MARK, AttemptReport, Failure, FailureKind, Task, TaskResult, TaskStatus
 from flywheel.errors import AgentError, ConfigurationError, DatabaseError, NoAgentError, UnsupportedOptionError
+from flywheel.records import RoutingDecision
 from flywheel.tasks.prompt import prompt_messages
-from flywheel.tasks.source import AgentTask
+from flywheel.tasks.source import AgentTask, SourceTask
 
 LOGGER = logging.getLogger(__name__)
 NO_AGENT = "no-agent"
 """Stands for the agent in the logs of a task that nobody was chosen for."""
 CANNOT_ANSWER: tuple[FailureKind, ...] = ("agent-error", "timeout")
-NOBODYS_FAULT: tuple[FailureKind, ...] = ("cancelled", "saturated")
-"""The agent is not judged by them, and nothing is learned."""
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -69,8 +79,7 @@ class TaskRun:
         self._token, self._watch = token, watch
         self._begun = False
         self._routed = task.routed()
-        self._budget = ThinkingBudget(task.assessed_complexity)
-        self._spent = Spent()
+        self._spending = Spending(task)
         self._reports: list[AttemptReport] = []
         self._outcomes: list[Outcome] = []
         self._logged = True
@@ -101,7 +110,7 @@ class TaskRun:
 
     def conclude(self, attempt: Attempt) -> Ran:
         """The end of a task that no agent did: logged as the attempt says, and nothing is learned from it."""
-        recorded = record(attempt, self.parts.collector, clock=self.parts.clock)
+        recorded = record(attempt, self.parts.collector, clock=self.parts.clock, rubric=self.parts.rubric)
         self._logged = recorded.written
         return Ran(result=self._result(attempt, recorded))
 
@@ -141,14 +150,43 @@ class TaskRun:
                 raise
             return Failure(kind="no-agent", reason=str(error))  # the attempt before is logged and is the result
         self._watch.decided(decision)
+        if self.task.environment is not None:
+            return self._episode(self.task.environment, decision, profile, place, number=number)
         steps, failure, exhausted = self._iterate(profile, place, number=number)
         return Attempt(
             decision=decision,
             profile=profile,
             steps=tuple(steps),
             answered_at=parts.clock(),
-            failure=self._verdict_of(steps, failure, exhausted),
-            over_budget=self._budget.remaining < 0,
+            failure=why_no_success(steps, failure, exhausted),
+            over_budget=self._spending.budget.remaining < 0,
+        )
+
+    def _episode(
+        self, task: SourceTask, decision: RoutingDecision, profile: AgentProfile, first: Place, *, number: int
+    ) -> Attempt:
+        """One agent's attempt at a task that an environment runs."""
+        parts, unused = self.parts, [first]
+
+        def ask_turn(asked: AgentTask, turn: int) -> tuple[Answer, Failure | None]:
+            place = unused.pop() if unused else parts.slots.enter(profile.id, limit=profile.max_concurrent)
+            answer, failure = self._answer(profile, asked, place, attempt=number, iteration=turn)
+            self._spending.add(Step(answer=answer, usd=cost_of(profile, answer)))
+            return answer, failure
+
+        try:
+            turns = Turns(profile, ask_turn, limit=self._spending.limit_reached)
+            found = played(task, turns, profile, decision, parts.start_run, at=parts.clock(), rubric=parts.rubric)
+        finally:
+            for place in unused:  # the environment broke before anybody was asked
+                place.leave()
+        return Attempt(
+            decision=decision,
+            profile=profile,
+            steps=found.steps,
+            answered_at=parts.clock(),
+            failure=found.failure,
+            episode=found.episode,
         )
 
     def _may_fall_back(self, attempt: Attempt, tried: int) -> bool:
@@ -162,7 +200,7 @@ class TaskRun:
             and self.task.agent_id is None
             and tried < self.parts.settings.max_attempts
             and self._left_s() != 0.0
-            and self._limit_reached() is None
+            and self._spending.limit_reached() is None
         )
 
     def _iterate(
@@ -178,8 +216,7 @@ class TaskRun:
                 place = self.parts.slots.enter(profile.id, limit=profile.max_concurrent)
             step, failure = self._step(profile, asked, place, attempt=number, iteration=len(steps) + 1)
             steps.append(step)
-            self._spent += step.spent
-            self._budget.spend(step.answer.output_tokens)
+            self._spending.add(step)
             if failure is not None:
                 return steps, failure, None
             if raised and step.quality <= max(earlier.quality for earlier in steps[:-1]):
@@ -200,12 +237,12 @@ class TaskRun:
         qualities = [step.quality for step in steps]
         if halt_score(qualities, tokens=1, remaining=1) > settings.stop_quality:
             return None, None, False
-        if limit := self._limit_reached():
+        if limit := self._spending.limit_reached():
             return None, limit, False
-        raised = self._budget.remaining < max(tokens, 1) and self._escalate(profile, verdict)
-        if halt_score(qualities, tokens=tokens, remaining=self._budget.remaining) > settings.stop_quality:
-            spent = f"{self._budget.spent:,} of {self._budget.granted:,} tokens of the thinking budget are spent"
-            return None, spent, False
+        raised = self._spending.budget.remaining < max(tokens, 1) and self._escalate(profile, verdict)
+        if halt_score(qualities, tokens=tokens, remaining=self._spending.budget.remaining) > settings.stop_quality:
+            budget = self._spending.budget
+            return None, f"{budget.spent:,} of {budget.granted:,} tokens of the thinking budget are spent", False
         return with_feedback(asked, last.answer.text, verdict.feedback), None, raised
 
     @property
@@ -218,22 +255,10 @@ class TaskRun:
             passed=verdict.passed, partial_success=verdict.partial_success, confidence=verdict.confidence
         )
         cooling = self.parts.cool_down.holds(profile.id, self.task.type)
-        if reason is None or cooling or not self._budget.can_escalate:
+        if reason is None or cooling or not self._spending.budget.can_escalate:
             return False
-        self._budget.escalate()
+        self._spending.budget.escalate()
         return True
-
-    def _verdict_of(self, steps: list[Step], failure: Failure | None, exhausted: str | None) -> Failure | None:
-        """Why the attempt as a whole is no success; None where it is one."""
-        if failure is not None and failure.kind == "cancelled":
-            return failure
-        best = best_of(steps)
-        rejected = rejection(best.verdict)
-        if best.answer.failure_reason is None and rejected is None:
-            return None
-        if failure is not None or rejected is None or exhausted is None:
-            return failure or rejected
-        return Failure(kind="budget-exhausted", reason=f"{exhausted}; {rejected.reason}")
 
     # --- one answer -------------------------------------------------------------------------------------------------
 
@@ -308,21 +333,12 @@ class TaskRun:
         """Seconds until the task must be done, not below 0; None: no limit."""
         return None if self._until_s is None else max(0.0, self._until_s - time.monotonic())
 
-    def _limit_reached(self) -> str | None:
-        """Which of the task's own limits is used up, in words."""
-        limits, spent = self.task.limits, self._spent
-        if limits.tokens is not None and spent.tokens >= limits.tokens:
-            return f"{spent.tokens:,} tokens are spent, the task's limit is {limits.tokens:,}"
-        if limits.usd is not None and spent.usd >= limits.usd:
-            return f"{spent.usd:.6g} USD are spent, the task's limit is {limits.usd:g}"
-        return None
-
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def _record(self, attempt: Attempt, task_id: str) -> Recorded:
         """Log an attempt under this id and remember what is to be learned of it."""
         attempt = msgspec.structs.replace(attempt, decision=msgspec.structs.replace(attempt.decision, task_id=task_id))
-        recorded = record(attempt, self.parts.collector, clock=self.parts.clock)
+        recorded = record(attempt, self.parts.collector, clock=self.parts.clock, rubric=self.parts.rubric)
         learned = outcome(attempt.decision, recorded, label=self.parts.label, usd=attempt.spent.usd, task=self._routed)
         self._outcomes += [learned] if learned else []
         self._reports.append(attempt.report())
@@ -367,13 +383,13 @@ class TaskRun:
             finish_reason=best.answer.finish_reason,
             agent_id=attempt.profile.id,
             decision=msgspec.structs.replace(attempt.decision, task_id=self.task.id),
-            budget=self._budget.report(),
+            budget=self._spending.budget.report(),
             latency_ms=self._latency_ms(),
             attempts=tuple(self._reports),
             evaluation=recorded.evaluation,
             not_evaluated=None if recorded.execution.not_evaluated is UNSET else recorded.execution.not_evaluated,
             unjudged=recorded.execution if failure is None and recorded.evaluation is None else None,
-            spent=self._spent,
+            spent=self._spending.spent,
             failure=failure,
             cached_from=None if attempt.cached_from is UNSET else attempt.cached_from,
             logged=self._logged,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import openai
 import pytest
@@ -42,10 +43,16 @@ def key(chat_settings: Settings) -> str:
 def add_agent(chat_settings: Settings, model: Model) -> Callable[..., None]:
     """Registers an agent: by default one that asks the model."""
 
-    def add(agent_id: str, **fields: object) -> None:
-        described = {"kind": "openai", "base_url": model.url, "model": "small", "timeout_s": 20.0, **fields}
+    def add(agent_id: str, **fields: Any) -> None:
+        described: dict[str, Any] = {
+            "kind": "openai",
+            "base_url": model.url,
+            "model": "small",
+            "timeout_s": 20.0,
+            **fields,
+        }
         with BenchmarkPool.open(chat_settings) as pool:
-            AgentRegistry(pool.engine).register(AgentProfile(id=agent_id, **described))  # type: ignore[arg-type]
+            AgentRegistry(pool.engine).register(AgentProfile(id=agent_id, **described))
 
     return add
 

@@ -72,6 +72,7 @@ class Model:
     """Its requests are kept; ``left`` is set when somebody went away before the end of an answer."""
 
     def __init__(self) -> None:
+        self.url = ""
         self.answer: Callable[[Body], Response] = said("Hello there, friend")
         self.bodies: list[Body] = []
         self.left = threading.Event()

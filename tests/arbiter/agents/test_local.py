@@ -1,14 +1,18 @@
 """The local agent generates with a real, tiny model."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flywheel.arbiter.agents.build import AgentFactory
+from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.registry import AgentProfile
+from flywheel.records import Complexity, Message
 from flywheel.settings import Settings
+from flywheel.tasks.options import GenerationOptions
 from flywheel.tasks.prompt import prompt_messages
-from flywheel.tasks.source import BenchmarkTask, Split
+from flywheel.tasks.source import AgentTask, BenchmarkTask, Split
 
 pytest.importorskip("torch", reason="the extra [training] is not installed")
 
@@ -66,3 +70,26 @@ def test_agents_of_one_folder_share_the_loaded_model(
     for temperature in (0.0, 1.0):
         make(AgentProfile(id=f"t{temperature}", kind="local", model="base", temperature=temperature)).answer(tasks[:1])
     assert len(loaded) == 1
+
+
+def test_a_chat_says_how_long_an_answer_may_be_and_where_it_ends(tiny_settings: Settings) -> None:
+    def asked(**options: Any) -> Answer:
+        task = AgentTask(
+            id="t1",
+            task_type="chat",
+            complexity=Complexity.TRIVIAL,
+            question=(Message(role="user", content="Say something."),),
+            dialect="chat",
+            options=GenerationOptions(**options),
+        )
+        [answer] = AgentFactory(tiny_settings)(AgentProfile(id="tiny", kind="local", model="base")).answer([task])
+        return answer
+
+    short = asked(max_tokens=3, temperature=1.5, seed=1)
+    assert (short.output_tokens, short.finish_reason) == (3, "length")
+    assert asked(max_tokens=3, temperature=1.5, seed=1).text == short.text
+    assert asked(max_tokens=3, temperature=1.5, seed=2).text != short.text
+    whole = asked(temperature=1.5, seed=1)
+    letter = whole.text[5]
+    stopped = asked(temperature=1.5, seed=1, stop=(letter,))
+    assert (stopped.text, stopped.finish_reason) == (whole.text[: whole.text.index(letter)], "stop")

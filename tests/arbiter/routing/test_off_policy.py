@@ -5,10 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from flywheel.arbiter.routing.off_policy import Logged, evaluate_policy, policy_named, read_log
 from flywheel.errors import ConfigurationError, InputError, UnsupportedPolicyError
+from flywheel.records import encode
 from tests.cli.conftest import Invoke, flywheel, home  # noqa: F401 - fixtures
+from tests.pool.test_score_fields import full_point
 
 QUALITY = {"easy": {"a": 0.9, "b": 0.6, "c": 0.7}, "hard": {"a": 0.2, "b": 0.5, "c": 0.3}}
 LOGGING = {"easy": {"a": 0.2, "b": 0.5, "c": 0.3}, "hard": {"a": 0.6, "b": 0.1, "c": 0.3}}
@@ -128,3 +131,13 @@ def test_the_command_reads_a_log_and_answers_in_json(flywheel: Invoke, tmp_path:
     assert "SNIPS" in flywheel("router", "evaluate", "--log", str(path), "--policy", "uniform").output
     refused = flywheel("router", "evaluate", "--log", str(path), "--policy", "nobody")
     assert (refused.exit_code, "is unknown" in refused.stderr) == (1, True)
+
+
+def test_points_for_which_nobody_was_chosen_are_left_out(tmp_path: Path) -> None:
+    point = full_point()
+    only = replace(point.routing.candidate_agents[0], agent_id=point.routing.selected_agent_id, propensity=1.0)
+    chosen = replace(point, routing=replace(point.routing, candidate_agents=(only,)))
+    named = replace(point, routing=replace(point.routing, candidate_agents=()))
+    path = tmp_path / "points.jsonl"
+    path.write_bytes(b"\n".join(encode(one) for one in (named, chosen, named)))
+    assert [one.propensities for one in read_log(path)] == [{only.agent_id: 1.0}]

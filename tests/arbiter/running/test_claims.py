@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine, select, text, update
 
 from flywheel.arbiter.running.calls import CancelToken, TaskCancelledError
-from flywheel.arbiter.running.claims import Claim, Claims, ReusedTaskIdError
+from flywheel.arbiter.running.claims import Claim, Claims, ReusedTaskIdError, TakenTaskError
 from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.arbiter.tables import task_outcomes, task_runs
 from flywheel.arbiter.task import Limits
@@ -173,3 +173,51 @@ def test_results_are_forgotten_when_they_are_old_and_the_id_may_be_used_again(en
         connection.execute(text("UPDATE task_runs SET finished_at = now() - interval '61 minutes'"))
     assert claims.forget_old() == 2
     claims.close()
+
+
+def test_a_task_is_cancelled_from_another_process_when_its_runner_renews_next(
+    engine: Engine, database_url: str, tmp_path: Path
+) -> None:
+    with started(database_url, tmp_path / "other", 60.0) as process:
+        wait_for_claim(engine)
+        with service(engine, tmp_path / "own", {"a": ScriptedAgent()}) as arbiter:
+            arbiter.cancel("t1", "it is not needed any more")
+            deadline = time.monotonic() + 20
+            while (known := arbiter.known("t1")) is None or known.result is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            arbiter.cancel("t1", "too late")
+            assert arbiter.known("t1") == known
+        process.kill()
+    assert known.result.failure is not None
+    assert (known.result.status, known.result.failure.reason) == ("cancelled", "it is not needed any more")
+
+
+def test_a_task_whose_runner_was_killed_is_lost_until_it_runs_anew(
+    engine: Engine, database_url: str, tmp_path: Path
+) -> None:
+    with started(database_url, tmp_path, 60.0) as process:
+        wait_for_claim(engine)
+        process.kill()
+    with service(engine, tmp_path, {"a": ScriptedAgent()}) as arbiter:
+        deadline = time.monotonic() + 20
+        while not (known := arbiter.known("t1")) or not known.lost:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert (known.result, known.routed) == (None, None)
+        assert arbiter.execute_task(task()).status == "succeeded"
+
+
+def test_a_task_is_its_caller_s_or_the_arbiter_s_and_never_both(engine: Engine, tmp_path: Path) -> None:
+    with service(engine, tmp_path, {"a": ScriptedAgent(), "b": ScriptedAgent()}) as arbiter:
+        first, before = arbiter.route_for_caller(task(1))
+        again, replayed = arbiter.route_for_caller(task(1))
+        assert (first, before, replayed) == (again, False, True)
+        with pytest.raises(TakenTaskError, match="was routed for its caller to do"):
+            arbiter.execute_task(task(1))
+        with pytest.raises(ReusedTaskIdError):
+            arbiter.route_for_caller(replaced(1, requirements=("something else",)))
+        arbiter.execute_task(task(2))
+        with pytest.raises(TakenTaskError, match="was given to the arbiter to run"):
+            arbiter.route_for_caller(task(2))
+    assert logs_of(tmp_path)["t1"].decisions == [first]

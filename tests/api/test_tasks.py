@@ -1,0 +1,469 @@
+"""Tasks over HTTP: routed, run once under their id, cancelled, followed, and judged later."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as bounded
+from sqlalchemy import select
+
+from flywheel.api.app import create_app
+from flywheel.api.settings import ServiceSettings
+from flywheel.arbiter.profiles import AgentProfile
+from flywheel.arbiter.registry import AgentRegistry
+from flywheel.arbiter.routing.state import BanditState
+from flywheel.arbiter.settings import ExecutionSettings
+from flywheel.arbiter.tables import task_outcomes
+from flywheel.collection.receiver.keys import create_key
+from flywheel.database import connect
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.settings import Settings
+from flywheel.tasks.catalog import environment_of
+from flywheel.tasks.source import Split
+from tests.api.receiver.conftest import Headers, Server, headers_of, serve, stored
+from tests.api.test_agents import CHECKS
+from tests.api.test_pool import refusal
+from tests.arbiter.agents import functions
+from tests.arbiter.test_loads import until
+
+__all__ = ["serve"]
+FUNCTIONS = "tests.arbiter.agents.functions"
+RUBRIC = {"format": 1.0, "tool": 1.0, "task": 0.9, "minimal": 1.0, "cost": 1.0, "safety": 1.0}
+
+
+def gate(passed: bool) -> dict[str, Any]:
+    return {"name": "good", "passed": passed, "score": float(passed), "threshold": 1.0, "mandatory": True}
+
+
+def question(name: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"type": "research", "text": "How high is it?", **({} if name is None else {"id": name}), **more}
+
+
+def runner(settings: Settings, tenant: str = "acme") -> Headers:
+    """The headers that carry a new key of a tenant that may run tasks."""
+    with BenchmarkPool.open(settings) as pool:
+        made = create_key(pool, tenant, name="test", by="tester", now=datetime.now(UTC), may_run_tasks=True)
+    return {"Authorization": f"Bearer {made.key}"}
+
+
+@contextmanager
+def serving(settings: Settings, *agents: str, **profile: Any) -> Iterator[TestClient]:
+    """A client of the service in this process, whose agents are functions of these names."""
+    engine = connect(settings.database_url)
+    for name in agents:
+        made = AgentProfile(id=name, kind="python", function=f"{FUNCTIONS}:{name}", **profile)
+        AgentRegistry(engine).register(made)
+    engine.dispose()
+    without = settings.model_copy(update={"agents": ()})
+    with TestClient(create_app(without), headers=runner(settings)) as client:
+        yield client
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[TestClient]:
+    with serving(settings, "plain") as opened:
+        yield opened
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    """Lets go of the tasks of the agent ``hanging``."""
+    functions.released.clear()
+    yield functions.released
+    functions.released.set()
+
+
+def logs_of(settings: Settings, task_id: str) -> list[str]:
+    return sorted(log["log"] for log in stored(settings) if log["taskId"] == task_id)
+
+
+def events_of(body: str) -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for block in body.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if lines:
+            found.append((lines["event"], json.loads(lines["data"])))
+    return found
+
+
+# --- running --------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_run_once_under_its_id(settings: Settings) -> None:
+    with serving(settings, "plain") as client:
+        first = client.post("/v1/tasks", json=question("1"))
+        again = client.post("/v1/tasks", json=question("1", limits={"timeoutS": 5}))
+        other = client.post("/v1/tasks", json=question("1", requirements=["a map"]))
+        shown = client.get("/v1/tasks/1")
+    assert first.status_code == again.status_code == shown.status_code == 200
+    answer = first.json()
+    assert (answer["status"], answer["text"], answer["agentId"]) == ("succeeded", "research: How high is it?", "plain")
+    assert answer["decision"]["candidateAgents"][0]["propensity"] == 1.0
+    assert answer["evaluation"] is None
+    assert "no judge is configured" in answer["notEvaluated"]
+    assert (answer["replayed"], again.json()["replayed"]) == (False, True)
+    assert again.json()["attempts"] == answer["attempts"]
+    assert shown.json() == answer
+    assert "give this one an id of its own" in refusal(other, 409)["detail"]
+    assert logs_of(settings, "1") == ["execution", "routing"]
+
+
+def test_the_key_says_whose_a_task_is_and_whether_it_is_run(settings: Settings) -> None:
+    with serving(settings, "plain") as client:
+        client.post("/v1/tasks", json=question("1"))
+        globex = runner(settings, "globex")
+        assert "nothing is known" in refusal(client.get("/v1/tasks/1", headers=globex), 404)["detail"]
+        assert client.post("/v1/tasks", json=question("1"), headers=globex).json()["replayed"] is False
+        sender = headers_of(settings)
+        told = refusal(client.post("/v1/tasks", json=question("2"), headers=sender), 403)["detail"]
+        assert "--may-run-tasks" in told
+        for method, path in (("POST", "/v1/route"), ("POST", "/v1/outcomes"), ("DELETE", "/v1/tasks/1")):
+            assert client.request(method, path, headers=sender).status_code == 403
+            assert client.request(method, path, headers={"Authorization": "Bearer x"}).status_code == 401
+        tenant = refusal(client.post("/v1/tasks", json=question("3", tenantId="globex")), 422)
+        assert "tenantId" in tenant["detail"]
+    assert {(log["tenantId"], log["taskId"]) for log in stored(settings)} == {("acme", "1"), ("globex", "1")}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        ({"type": "research"}, 422, "one of text, messages and source"),
+        ({"text": "x"}, 422, "has no type"),
+        (question(text="a", messages=[{"role": "user", "content": "b"}]), 422, "text and messages"),
+        ({"type": "research", "messages": [{"role": "system", "content": "b"}]}, 422, "needs a message of the user"),
+        (question("a#attempt-1"), 422, "#attempt-"),
+        (question("a\0b"), 422, "NUL"),
+        (question(type="gardening"), 422, "is not known here"),
+        (question(limits={"timeoutS": 0}), 422, "$.limits.timeoutS"),
+        (question(deadline="2026-01-01T00:00:00"), 422, "$.deadline"),
+        ({"source": "nowhere:1"}, 404, "of no configured source"),
+        ({"source": "synthetic:never"}, 404, "synthetic has no task"),
+        ({"source": "synthetic:never", "type": "x"}, 422, "leave yours out"),
+        (
+            {"type": "x", "text": "y", "tools": [{"name": "a", "parameters": json.loads("[" * 40 + "]" * 40)}]},
+            400,
+            "deep",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_said_and_costs_no_id(
+    client: TestClient, body: dict[str, Any], status: int, told: str
+) -> None:
+    assert told in refusal(client.post("/v1/tasks", json=body), status)["detail"]
+
+
+def test_a_body_has_bounds(settings: Settings) -> None:
+    limits = settings.receiver.model_copy(update={"max_item_bytes": 1_000})
+    with serving(settings.model_copy(update={"receiver": limits}), "plain") as client:
+        assert client.post("/v1/tasks", json=question(text="x" * 2_000)).status_code == 413
+        assert client.post("/v1/tasks", content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
+        assert client.post("/v1/tasks", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+
+
+def test_without_agents_nothing_is_run_and_the_id_stays_free(settings: Settings) -> None:
+    with serving(settings) as client:
+        for path in ("/v1/tasks", "/v1/route"):
+            assert "no agent is active" in refusal(client.post(path, json=question("1")), 503)["detail"]
+        engine = connect(settings.database_url)
+        AgentRegistry(engine).register(AgentProfile(id="plain", kind="python", function=f"{FUNCTIONS}:plain"))
+        engine.dispose()
+        assert until(lambda: client.post("/v1/tasks", json=question("1")).status_code == 200)
+
+
+def test_a_failed_task_is_an_answer_that_says_why(settings: Settings) -> None:
+    with serving(settings, "raising") as client:
+        answer = client.post("/v1/tasks", json=question("1")).json()
+    assert answer["status"] == "failed"
+    assert answer["failure"]["kind"] == "agent-error"
+    assert "no such city" in answer["failure"]["reason"]
+    assert answer["evaluation"]["overallScore"] == 0
+    assert logs_of(settings, "1") == ["evaluation", "execution", "routing"]
+
+
+def test_a_task_goes_on_after_its_request_and_is_asked_for(settings: Settings, released: threading.Event) -> None:
+    with serving(settings, "hanging") as client:
+        taken = client.post("/v1/tasks", json=question("a/b"), headers={"Prefer": "respond-async"})
+        assert (taken.status_code, taken.json()["status"]) == (202, "running")
+        assert taken.headers["location"] == "/v1/tasks/a%2Fb"
+        path = taken.headers["location"]
+        assert client.get(path).status_code == 202
+        assert client.get(path, params={"wait": 0.1}).status_code == 202
+        assert client.post("/v1/tasks", json=question("a/b"), params={"wait": 0.1}).status_code == 202
+        released.set()
+        done = client.get(path, params={"wait": 20})
+        assert (done.status_code, done.json()["text"]) == (200, "late")
+    assert logs_of(settings, "a/b") == ["execution", "routing"]
+
+
+def test_a_task_is_cancelled_and_accounted_for(settings: Settings, released: threading.Event) -> None:
+    with serving(settings, "hanging") as client:
+        client.post("/v1/tasks", json=question("1"), headers={"Prefer": "respond-async"})
+        gone = client.delete("/v1/tasks/1")
+        assert (gone.status_code, gone.json()["status"]) == (200, "cancelled")
+        assert client.delete("/v1/tasks/1").json() == client.get("/v1/tasks/1").json()
+        assert client.delete("/v1/tasks/2").status_code == 404
+        assert client.get("/v1/tasks/a%00b").status_code == 404
+    assert logs_of(settings, "1") == ["execution", "routing"]
+
+
+def test_more_tasks_than_may_run_are_told_to_come_again(settings: Settings, released: threading.Event) -> None:
+    few = settings.model_copy(update={"service": ServiceSettings(max_tasks=3, max_tasks_of_tenant=2)})
+    later = {"Prefer": "respond-async"}
+    with serving(few, "hanging") as client:
+        for number in range(2):
+            assert client.post("/v1/tasks", json=question(str(number)), headers=later).status_code == 202
+        crowded = client.post("/v1/tasks", json=question("2"))
+        assert "2 tasks of yours run" in refusal(crowded, 503)["detail"]
+        assert int(crowded.headers["retry-after"]) >= 1
+        other = runner(settings, "globex") | later
+        assert client.post("/v1/tasks", json=question("3"), headers=other).status_code == 202
+        assert "3 tasks run" in refusal(client.post("/v1/tasks", json=question("4"), headers=other), 503)["detail"]
+        released.set()
+        assert until(lambda: client.post("/v1/tasks", json=question("2")).status_code == 200)
+
+
+def test_a_stopped_service_ends_its_tasks_and_loses_no_log(settings: Settings, released: threading.Event) -> None:
+    quick = settings.model_copy(update={"service": ServiceSettings(drain_s=0.2)})
+    with serving(quick, "hanging") as client:
+        client.post("/v1/tasks", json=question("1"), headers={"Prefer": "respond-async"})
+    with serving(settings) as client:
+        found = client.get("/v1/tasks/1").json()
+    assert (found["status"], found["failure"]["reason"]) == ("cancelled", "the service was stopped")
+    assert logs_of(settings, "1") == ["execution", "routing"]
+
+
+def test_a_task_is_followed_from_its_beginning_on(settings: Settings) -> None:
+    events = {"Accept": "text/event-stream"}
+    with serving(settings, "plain") as client:
+        live = client.post("/v1/tasks", json=question("1"), headers=events)
+        assert live.headers["content-type"].startswith("text/event-stream")
+        later = client.get("/v1/tasks/1", headers=events)
+    names = [name for name, _ in events_of(live.text)]
+    assert names == ["decision", "text", "result"]
+    told = dict(events_of(live.text))
+    assert told["text"] == {"attempt": 1, "iteration": 1, "text": "research: How high is it?"}
+    assert told["result"]["text"] == told["text"]["text"]
+    assert [name for name, _ in events_of(later.text)] == ["result"]
+
+
+def test_a_task_that_another_service_runs_is_asked_for_followed_and_cancelled(
+    settings: Settings, released: threading.Event
+) -> None:
+    renewed_often = settings.model_copy(update={"execution": ExecutionSettings(claim_s=2.0)})
+    with serving(renewed_often, "hanging") as one, serving(renewed_often) as other:
+        one.post("/v1/tasks", json=question("1"), headers={"Prefer": "respond-async"})
+        assert other.get("/v1/tasks/1").json()["status"] == "running"
+        assert other.delete("/v1/tasks/1").status_code == 202
+        followed = other.get("/v1/tasks/1", headers={"Accept": "text/event-stream"})
+        [(name, result)] = events_of(followed.text)
+        assert (name, result["status"]) == ("result", "cancelled")
+        assert one.get("/v1/tasks/1").json() == result
+    assert logs_of(settings, "1") == ["execution", "routing"]
+
+
+def test_fifty_tasks_at_once_are_all_done(settings: Settings) -> None:
+    with serving(settings, "slow_coroutine", max_concurrent=10) as client:
+
+        def ask(number: int) -> None:
+            answers[number] = client.post("/v1/tasks", json=question(str(number))).json()["status"]
+
+        answers: dict[int, str] = {}
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert answers == dict.fromkeys(range(50), "succeeded")
+
+
+@pytest.mark.parametrize("name", ["synthetic", "code-repair"])
+def test_a_task_of_a_source_is_run_and_verified_by_it(settings: Settings, name: str) -> None:
+    sources = settings.tasks.model_copy(update={"sources": ("code-repair",)})
+    tasks = environment_of(name, sources).tasks()
+    chosen, kept = (next(task.id for task in tasks if task.split is split) for split in (Split.TRAIN, Split.HELDOUT))
+    engine = connect(settings.database_url)
+    AgentRegistry(engine).register(AgentProfile(id="known", kind="reference"))
+    engine.dispose()
+    with serving(settings.model_copy(update={"tasks": sources})) as client:
+        answer = client.post("/v1/tasks", json={"source": chosen, "id": "1"}).json()
+        refused = [client.post(path, json={"source": kept}) for path in ("/v1/tasks", "/v1/route")]
+    assert (answer["status"], answer["decision"]["source"]) == ("succeeded", chosen)
+    assert answer["evaluation"]["passedAllMandatory"]
+    assert logs_of(settings, "1") == ["evaluation", "execution", "routing"]
+    for response in refused:
+        assert "is a heldout task" in refusal(response, 403)["detail"]
+
+
+def test_a_task_whose_client_goes_away_goes_on_if_it_can_be_asked_for(
+    settings: Settings, serve: Callable[..., Server]
+) -> None:
+    engine = connect(settings.database_url)
+    registry = AgentRegistry(engine)
+    nap = ("sh", "-c", 'sleep 5; echo \'{"text": "done"}\'')
+    registry.register(AgentProfile(id="nap", kind="command", command=nap))
+    registry.seed_from_settings(settings)
+    for agent in settings.agents:
+        registry.set_status(agent.id, "disabled")
+    engine.dispose()
+    server = serve()
+    with httpx.Client(base_url=server.url, headers=runner(settings), trust_env=False, timeout=1.0) as client:
+        for name, accepted in ((None, "*/*"), (None, "text/event-stream"), ("1", "*/*"), ("2", "text/event-stream")):
+            with pytest.raises(httpx.ReadTimeout):
+                client.post("/v1/tasks", json=question(name), headers={"Accept": accepted})
+    server.end()  # which lets running tasks end
+    ended = [(log["success"], log.get("failureReason")) for log in stored(settings) if log["log"] == "execution"]
+    assert sorted(ended) == [*[(False, "its client went away")] * 2, *[(True, None)] * 2]
+
+
+# --- done by the caller, and judged later ---------------------------------------------------------------------------
+
+
+def learned(settings: Settings) -> list[tuple[str, str, bool, float]]:
+    engine = connect(settings.database_url)
+    outcome = task_outcomes.c
+    with engine.connect() as connection:
+        rows = connection.execute(
+            select(outcome.task_id, outcome.agent_id, outcome.success, outcome.quality).order_by(outcome.task_id)
+        ).all()
+    tasks = sum(known.tasks for known in BanditState(engine).evidence().values())
+    engine.dispose()
+    assert tasks == len(rows), "what is remembered is what was learned"
+    return [tuple(row) for row in rows]
+
+
+def test_a_route_is_told_and_nothing_is_done(settings: Settings) -> None:
+    with serving(settings, "plain", "napping") as client:
+        told = client.post("/v1/route", json=question()).json()
+        assert client.get(f"/v1/tasks/{told['taskId']}").status_code == 404
+        nobody = client.post("/v1/route", json=question(limits={"mustHave": ["chemistry"]}))
+        assert "is not specialized in chemistry" in refusal(nobody, 422)["detail"]
+    assert (told["logged"], told["agentId"]) == (False, told["decision"]["selectedAgentId"])
+    propensities = [candidate["propensity"] for candidate in told["decision"]["candidateAgents"]]
+    assert sum(propensities) == pytest.approx(1.0)
+    assert stored(settings) == []
+
+
+def test_a_task_that_its_caller_does_is_logged_and_learned_like_any_other(settings: Settings) -> None:
+    execution = {"success": True, "latencyMs": 120.5, "text": "8,848 m", "promptTokens": 20, "outputTokens": 5}
+    evaluation = {"overallScore": 0.9, "rubricScores": RUBRIC, "qualityGates": [gate(True)]}
+    with serving(settings, "plain", "napping") as client:
+        first = client.post("/v1/route", json=question("1", log=True)).json()
+        again = client.post("/v1/route", json=question("1", log=True)).json()
+        assert (again["decision"], first["replayed"], again["replayed"]) == (first["decision"], False, True)
+        assert client.post("/v1/route", json=question("1", log=True, text="Else?")).status_code == 409
+        assert client.get("/v1/tasks/1").json()["status"] == "routed"
+        assert "report its outcome" in refusal(client.post("/v1/tasks", json=question("1")), 409)["detail"]
+        early = client.post("/v1/outcomes", json={"taskId": "1", "reward": {"value": 1}})
+        assert "tell its `execution` first" in refusal(early, 409)["detail"]
+        body = {"taskId": "1", "execution": execution, "evaluation": evaluation}
+        wrong = {**execution, "agentId": "somebody"}
+        assert client.post("/v1/outcomes", json={"taskId": "1", "execution": wrong}).status_code == 409
+        taken = client.post("/v1/outcomes", json=body).json()
+        same = client.post("/v1/outcomes", json=body).json()
+        other = client.post("/v1/outcomes", json={"taskId": "1", "execution": {**execution, "latencyMs": 1}})
+        shown = client.get("/v1/tasks/1").json()
+    assert (taken["learned"], taken["replayed"], same["learned"], same["replayed"]) == (True, False, False, True)
+    assert (shown["status"], shown["text"], shown["agentId"]) == ("succeeded", "8,848 m", first["agentId"])
+    assert shown["evaluation"]["overallScore"] == 0.9
+    assert "another execution before, which holds" in refusal(other, 409)["detail"]
+    assert logs_of(settings, "1") == ["evaluation", "execution", "routing"]
+    assert learned(settings) == [("1", first["agentId"], True, 0.9)]
+
+
+def test_a_run_of_the_caller_that_failed_is_worth_nothing(settings: Settings) -> None:
+    failed = {"success": False, "latencyMs": 10, "failureReason": "no connection"}
+    with serving(settings, "plain") as client:
+        client.post("/v1/route", json=question("1", log=True))
+        evaluation = {"overallScore": 0.9, "rubricScores": RUBRIC}
+        both = client.post("/v1/outcomes", json={"taskId": "1", "execution": failed, "evaluation": evaluation})
+        assert "failed, which is worth 0" in refusal(both, 409)["detail"]
+        answer = client.post("/v1/outcomes", json={"taskId": "1", "execution": failed}).json()
+    assert (answer["learned"], answer["task"]["status"], answer["task"]["failure"]["reason"]) == (
+        (True, "failed", "no connection")
+    )
+    assert logs_of(settings, "1") == ["evaluation", "execution", "routing"]
+    assert learned(settings) == [("1", "plain", False, 0.0)]
+
+
+@pytest.mark.parametrize(("passed", "status"), [(True, "succeeded"), (False, "failed")])
+def test_an_answer_is_judged_later_and_once(settings: Settings, passed: bool, status: str) -> None:
+    evaluation = {"overallScore": 0.7, "rubricScores": RUBRIC, "qualityGates": [gate(passed)]}
+    body = {"taskId": "1", "evaluation": evaluation}
+    with serving(settings, "plain") as client:
+        assert client.post("/v1/outcomes", json=body).status_code == 404
+        client.post("/v1/tasks", json=question("1"))
+        first = client.post("/v1/outcomes", json=body).json()
+        same = client.post("/v1/outcomes", json=body).json()
+        other = client.post("/v1/outcomes", json={**body, "evaluation": {**evaluation, "overallScore": 0.1}})
+        reward = client.post("/v1/outcomes", json={"taskId": "1", "reward": {"value": 0.2}}).json()
+    assert (first["learned"], first["task"]["status"], first["task"]["evaluation"]["overallScore"]) == (
+        (True, status, 0.7)
+    )
+    assert same["replayed"]
+    refusal(other, 409)
+    assert (reward["learned"], reward["task"]["reward"]) == (False, 0.2)
+    assert learned(settings) == [("1", "plain", passed, 0.7)]
+    expected = ["evaluation", "execution", *([] if passed else ["execution"]), "feedback", "routing"]
+    assert logs_of(settings, "1") == expected
+
+
+def test_a_reward_is_learned_and_logged_as_feedback(settings: Settings) -> None:
+    with serving(settings, "plain") as client:
+        for name, reward in (("1", {"value": 1, "name": "thumbs"}), ("2", {"value": 0.2, "success": True})):
+            client.post("/v1/tasks", json=question(name))
+            assert client.post("/v1/outcomes", json={"taskId": name, "reward": reward}).json()["learned"]
+        evaluation = {"overallScore": 0.4, "rubricScores": RUBRIC}
+        later = client.post("/v1/outcomes", json={"taskId": "2", "evaluation": evaluation}).json()
+    assert (later["learned"], later["task"]["evaluation"]["overallScore"]) == (False, 0.4)
+    assert learned(settings) == [("1", "plain", True, 1.0), ("2", "plain", True, 0.2)]
+    [thumbs] = [log for log in stored(settings) if log["log"] == "feedback" and log["taskId"] == "1"]
+    assert (thumbs["name"], thumbs["value"], thumbs["source"]) == ("thumbs", 1, "user")
+
+
+def test_what_has_no_answer_is_not_judged(settings: Settings, released: threading.Event) -> None:
+    body = {"taskId": "1", "evaluation": {"overallScore": 0.4, "rubricScores": RUBRIC}}
+    with serving(settings, "hanging") as client:
+        client.post("/v1/tasks", json=question("1"), headers={"Prefer": "respond-async"})
+        assert "has not ended" in refusal(client.post("/v1/outcomes", json=body), 409)["detail"]
+        client.delete("/v1/tasks/1")
+        assert "it is cancelled" in refusal(client.post("/v1/outcomes", json=body), 409)["detail"]
+        for wrong, told in (
+            ({"taskId": "1"}, "an execution, an evaluation or a reward"),
+            ({"taskId": "1", "reward": {"value": 1.5}}, "$.reward.value"),
+            ({**body, "evaluation": {**body["evaluation"], "overallScore": 0}}, "cannot be worth 0"),  # type: ignore[dict-item]
+        ):
+            assert told in refusal(client.post("/v1/outcomes", json=wrong), 422)["detail"]
+    assert learned(settings) == []
+
+
+# --- what is described ----------------------------------------------------------------------------------------------
+
+
+def test_whatever_is_sent_the_answer_is_one_that_is_described(client: TestClient) -> None:
+    client.post("/v1/tasks", json=question("1"))
+    found = schemathesis.openapi.from_asgi("/openapi.json", client.app).include(
+        path_regex="^/v1/(route|tasks|outcomes)"
+    )
+    every: list[Any] = list(found.get_all_operations())
+    operations = [operation.ok() for operation in every]
+    assert len(operations) == 5
+    for operation in operations:
+
+        @given(case=operation.as_strategy())
+        @bounded(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+        def answered(case: Any) -> None:
+            if "wait" in (case.query or {}):
+                case.query["wait"] = 0
+            response = case.call(session=client, headers={"Authorization": client.headers["Authorization"]})
+            case.validate_response(response, checks=CHECKS)
+
+        answered()
