@@ -17,6 +17,7 @@ from msgspec import Struct
 from sqlalchemy import Engine
 
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, failed_answer, ignore_progress, part_of
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS, CoolDown
 from flywheel.arbiter.cache.semantic_cache import SemanticCache
 from flywheel.arbiter.episodes import Episode, play
@@ -84,6 +85,7 @@ class Arbiter:
         evaluator: Evaluator | None = FUNCTION_CALLS,
         slots: Slots | None = None,
         cache: SemanticCache | None = None,
+        notary: Notary | None = None,
     ) -> None:
         """An arbiter over the agents that are active in the registry.
 
@@ -101,6 +103,8 @@ class Arbiter:
             evaluator: judges answers; None: nobody does, and logs say so. Function calls of benchmarks by default.
             slots: counts or limits the agents' calls; calls of this process are counted where None.
             cache: of answers to single tasks; one that ``execution.cache`` describes where None.
+            notary: signs what is logged of evaluations, for the audit trail; None: they have no verdict. Its owner
+                closes it.
         """
         self._engine = engine
         self._routing = routing or RoutingSettings()
@@ -117,6 +121,7 @@ class Arbiter:
             clock=clock,
             tenant_id=tenant_id,
             label=label,
+            notary=notary,
         )
         self._claims = Claims(engine, claim_s=settings.claim_s, kept=timedelta(hours=settings.kept_hours))
         self._cache = cache or (SemanticCache(settings.cache) if settings.cache.enabled else None)
@@ -186,6 +191,7 @@ class Arbiter:
             label=parts.label,
             routing=self._routing,
             clock=parts.clock,
+            notary=parts.notary,
         )
 
     def route(self, task: Task) -> RoutingDecision:
@@ -299,7 +305,9 @@ class Arbiter:
     def _record_episode(self, one: _Decided, episode: Episode, profile: AgentProfile) -> Outcome | None:
         parts = self._parts
         usd = profile.cost_usd(input_tokens=episode.prompt_tokens, output_tokens=episode.output_tokens)
-        recorded = record_episode(episode, one.decision, parts.collector, clock=parts.clock, cost_usd=usd)
+        recorded = record_episode(
+            episode, one.decision, parts.collector, clock=parts.clock, cost_usd=usd, notary=parts.notary
+        )
         if not recorded.written:
             return None
         return outcome(one.decision, recorded, label=parts.label, usd=usd, task=one.task.routed())
@@ -326,7 +334,7 @@ class Arbiter:
             failure=Failure(kind="agent-error", reason=reason) if reason is not None else rejection(verdict),
             over_budget=answer.output_tokens > THINKING_BUDGET_TOKENS[one.task.assessed_complexity],
         )
-        recorded = record(attempt, parts.collector, clock=parts.clock)
+        recorded = record(attempt, parts.collector, clock=parts.clock, notary=parts.notary)
         if not recorded.written:
             return None
         return outcome(one.decision, recorded, label=parts.label, usd=attempt.spent.usd, task=one.task.routed())

@@ -30,6 +30,7 @@ from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_reg
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Progress
 from flywheel.arbiter.arbiter import Arbiter, task_id_of
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.capability_events import look
 from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.outcomes import Outcome, outcome_of
@@ -113,7 +114,12 @@ def run_tasks(
     started = time.monotonic()
     AgentRegistry(engine).seed_from_settings(settings)
     tasks = stream(settings, engine, label=label)[:count]
-    with _only_runner(engine, label), _collector(settings, clock) as collector, SharedLoads(engine) as shared:
+    with (
+        _only_runner(engine, label),
+        Notary(settings, engine, clock=clock) as notary,
+        _collector(settings, clock) as collector,
+        SharedLoads(engine) as shared,
+    ):
         done = _done(engine, label)
         arbiter = Arbiter(
             engine,
@@ -125,6 +131,7 @@ def run_tasks(
             rng=np.random.default_rng([zlib.crc32(label.encode()), len(done)]),
             routing=settings.routing,
             start_run=run_starter(configured_environments(settings.tasks)),
+            notary=notary,
         )
         done |= _settle_logged(
             arbiter, settings, engine, label=label, wanted={task_id_of(label, t) for t in tasks} - done

@@ -7,8 +7,10 @@ import msgspec
 from msgspec import UNSET
 from sqlalchemy import Engine
 
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.running.claims import Claims
+from flywheel.arbiter.running.recording import with_verdict
 from flywheel.arbiter.settling import settle
 from flywheel.arbiter.task import Failure, TaskResult
 from flywheel.collection.collector import Collector
@@ -32,8 +34,9 @@ def record_evaluation(
     label: str,
     routing: RoutingSettings,
     clock: Callable[[], datetime],
+    notary: Notary | None = None,
 ) -> TaskResult:
-    """Log an evaluation, learn from it and put it into the stored result; once: of several the first one holds.
+    """Log an evaluation, signed, learn from it and put it into the stored result; once: of several the first holds.
 
     Raises:
         NotJudgeableError: there is no such result any more, or no answer in it.
@@ -48,6 +51,7 @@ def record_evaluation(
         if result.unjudged is None:
             raise NotJudgeableError(f"task {task_id!r} has no answer to be judged: it is {result.status}")
         executed, evaluated = _logs(result.unjudged, evaluation, now=clock())
+        evaluated = with_verdict(evaluated, notary)
         logged = executed is result.unjudged or collector.log_execution(executed)
         logged = collector.log_evaluation(evaluated) and logged
         settled = _outcome(result, executed, evaluated, label=label)

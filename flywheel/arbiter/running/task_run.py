@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from flywheel.arbiter.agents.strategy import Agent, Answer, failed_answer
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.budgets import CoolDown, ThinkingBudget, reason_to_escalate
 from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
 from flywheel.arbiter.logs import Step, best_of, no_choice, routing_decision
@@ -49,6 +50,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     clock: Callable[[], datetime]
     tenant_id: str
     label: str
+    notary: Notary | None = None
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -117,7 +119,7 @@ class TaskRun:
 
     def conclude(self, attempt: Attempt) -> Ran:
         """The end of a task that no agent did: logged as the attempt says, and nothing is learned from it."""
-        recorded = record(attempt, self.parts.collector, clock=self.parts.clock)
+        recorded = self._log(attempt)
         self._logged = recorded.written
         return Ran(result=self._result(attempt, recorded))
 
@@ -325,12 +327,15 @@ class TaskRun:
     def _record(self, attempt: Attempt, task_id: str) -> Recorded:
         """Log an attempt under this id and remember what is to be learned of it."""
         attempt = msgspec.structs.replace(attempt, decision=msgspec.structs.replace(attempt.decision, task_id=task_id))
-        recorded = record(attempt, self.parts.collector, clock=self.parts.clock)
+        recorded = self._log(attempt)
         learned = outcome(attempt.decision, recorded, label=self.parts.label, usd=attempt.spent.usd, task=self._routed)
         self._outcomes += [learned] if learned else []
         self._reports.append(attempt.report())
         self._logged = self._logged and recorded.written
         return recorded
+
+    def _log(self, attempt: Attempt) -> Recorded:
+        return record(attempt, self.parts.collector, clock=self.parts.clock, notary=self.parts.notary)
 
     def _nobody(self, failure: Failure) -> Ran:
         """The end of a task that no agent was chosen for: its logs say so, and nobody learns from it."""

@@ -1,0 +1,74 @@
+"""Where signed verdicts wait: segments in a folder of this installation, until they are in the audit trail.
+
+A segment is deleted after the transaction that appended it. One that was appended and not deleted is found again, and
+nothing of it is appended twice. Several processes may deliver one folder; they take turns.
+"""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from sqlalchemy import Engine
+
+from flywheel.arbiter.audit_trail.contents import Sealed
+from flywheel.arbiter.audit_trail.heads import Head, keep_head
+from flywheel.arbiter.audit_trail.keys import SigningKey
+from flywheel.arbiter.audit_trail.trail import append
+from flywheel.collection.folder_lock import in_turn
+from flywheel.collection.live_segment import recover_segments
+from flywheel.collection.segments import Damage, closed_segments, read_segment, remove_closed_segment
+
+LOGGER = logging.getLogger(__name__)
+APPENDED_AT_ONCE = 1_000
+encode_sealed = msgspec.msgpack.Encoder().encode
+decode_sealed = msgspec.msgpack.Decoder(Sealed).decode
+
+
+def deliver(engine: Engine, folder: Path, key: SigningKey, *, head_file: Path | None = None) -> int:
+    """Append what waits in closed segments and in those of dead processes. Returns how many verdicts waited.
+
+    Args:
+        engine: of the database that has the trail.
+        folder: of the segments.
+        key: the trail's.
+        head_file: where the head after it is kept; None: nowhere.
+
+    Raises:
+        SigningKeyError: the trail is signed with another key. All of it waits on.
+        SegmentError: a segment cannot be read, or another process works on the folder for too long.
+        OSError: the folder or the head cannot be written.
+        DatabaseError: PostgreSQL cannot be used. What was not appended waits on.
+    """
+    if not folder.is_dir():
+        return 0
+    with in_turn(folder / "delivery.lock"):
+        recover_segments(folder)
+        count = 0
+        for path in closed_segments(folder):
+            waiting = list(_sealed_in(path))
+            for start in range(0, len(waiting), APPENDED_AT_ONCE):
+                with engine.begin() as connection:
+                    head = append(connection, waiting[start : start + APPENDED_AT_ONCE], key)
+                _keep(head_file, head)
+            remove_closed_segment(path)
+            count += len(waiting)
+    return count
+
+
+def waiting_segments(folder: Path) -> int:
+    """How many segments wait, those that are written now included."""
+    return sum(1 for path in folder.glob("*") if path.suffix in {".segment", ".open"}) if folder.is_dir() else 0
+
+
+def _keep(head_file: Path | None, head: Head | None) -> None:
+    if head_file is not None and head is not None:
+        keep_head(head_file, head)
+
+
+def _sealed_in(path: Path) -> Iterator[Sealed]:
+    for item in read_segment(path):
+        if isinstance(item, Damage):
+            LOGGER.warning("%s has %d unreadable bytes: verdicts in them are not in the audit trail", path, item.size)
+            continue
+        yield decode_sealed(item.payload)
