@@ -11,6 +11,7 @@ import click
 
 from flywheel.cli.access import access
 from flywheel.cli.agents import agents
+from flywheel.cli.audit import audit
 from flywheel.cli.collection import collection
 from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
@@ -68,7 +69,7 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 pool.add_command(erase)
 COMMANDS = (
     *(up, down, status, serve, quickstart, ingest, collection),
-    *(pool, quarantine, privacy, access, keys, pii, agents, router, models, tasks),
+    *(pool, quarantine, privacy, access, keys, pii, agents, router, models, tasks, audit),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -17,7 +17,15 @@ from flywheel.arbiter.audit_trail.keys import SigningKey
 from flywheel.arbiter.audit_trail.trail import append
 from flywheel.collection.folder_lock import in_turn
 from flywheel.collection.live_segment import recover_segments
-from flywheel.collection.segments import Damage, closed_segments, read_segment, remove_closed_segment
+from flywheel.collection.segments import (
+    CLOSED_SUFFIX,
+    OPEN_SUFFIX,
+    Damage,
+    closed_segments,
+    read_segment,
+    remove_closed_segment,
+)
+from flywheel.errors import SegmentError
 
 LOGGER = logging.getLogger(__name__)
 APPENDED_AT_ONCE = 1_000
@@ -56,9 +64,23 @@ def deliver(engine: Engine, folder: Path, key: SigningKey, *, head_file: Path | 
     return count
 
 
-def waiting_segments(folder: Path) -> int:
-    """How many segments wait, those that are written now included."""
-    return sum(1 for path in folder.glob("*") if path.suffix in {".segment", ".open"}) if folder.is_dir() else 0
+def has_waiting(folder: Path) -> bool:
+    """Whether any segment waits, those that are written now included."""
+    return any(path.suffix in {CLOSED_SUFFIX, OPEN_SUFFIX} for path in folder.glob("*"))
+
+
+def waiting_in(folder: Path) -> Iterator[Sealed]:
+    """What waits in closed segments; changes nothing.
+
+    Raises:
+        SegmentError: a segment cannot be read.
+    """
+    for path in closed_segments(folder):
+        try:
+            yield from _sealed_in(path)
+        except SegmentError:
+            if path.exists():
+                raise  # else it was delivered meanwhile
 
 
 def _keep(head_file: Path | None, head: Head | None) -> None:

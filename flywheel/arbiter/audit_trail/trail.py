@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, Select, func, select, text
+from sqlalchemy import Connection, Engine, Row, Select, func, select, text
 
 from flywheel.arbiter.audit_trail.chain import BEFORE_THE_FIRST, Entry, Index, Read, index_of, linked
 from flywheel.arbiter.audit_trail.contents import KeyAnnounced, Sealed, encode_content, read_content
@@ -24,6 +24,8 @@ TRAIL_LOCK = 0x666C79_747261696C  # "flytrail"
 READ_AT_ONCE = 1_000
 entry = audit_entries.c
 beside = audit_contents.c
+
+HIDDEN = text("SELECT row_security_active('audit_entries') OR row_security_active('audit_contents')")
 
 GUARDS = {
     "keep_audit_entries": "audit_entries",
@@ -153,10 +155,7 @@ def read_trail(connection: Connection) -> Iterator[Read]:
         AccessError: row security hides a part of it from this database user.
         DatabaseError: PostgreSQL cannot be used.
     """
-    hidden = connection.execute(
-        text("SELECT bool_or(row_security_active(name)) FROM unnest(:names) AS name"),
-        {"names": ["audit_entries", "audit_contents"]},
-    ).scalar_one()
+    hidden = connection.execute(HIDDEN).scalar_one()
     if hidden:
         raise AccessError(
             "this database user is shown a part of the audit trail alone, and a part cannot be verified; run this as "
@@ -166,6 +165,21 @@ def read_trail(connection: Connection) -> Iterator[Read]:
         whole().order_by(entry.sequence)
     )
     return map(read_of, rows)
+
+
+def present_head(engine: Engine, key: SigningKey) -> Head:
+    """The trail's head now, signed.
+
+    Raises:
+        AuditTrailError: the trail has no entry yet.
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    with engine.connect() as connection:
+        query = select(entry.sequence, entry.hash, func.clock_timestamp().label("at")).order_by(entry.sequence.desc())
+        row = connection.execute(query.limit(1)).one_or_none()
+    if row is None:
+        raise AuditTrailError("the audit trail has no entry yet; it begins with the first verdict of an arbiter")
+    return signed_head(Head(sequence=row.sequence, hash=bytes(row.hash).hex(), at=row.at, signature=""), key)
 
 
 def newest(
@@ -198,12 +212,12 @@ def find(connection: Connection, name: str) -> Read:
 def list_keys(connection: Connection) -> list[TrailKey]:
     """All keys that the trail was ever signed with, oldest first."""
     rows = connection.execute(keys_in_trail().order_by(entry.sequence)).all()
-    ends = [row.at for row in rows[1:]]
+    ends = [*(row.at for row in rows[1:]), None]
     return [
         TrailKey(
             id=said.key_id, public_key=said.public_key, by=said.by, sequence=row.sequence, since=row.at, until=until
         )
-        for row, said, until in zip(rows, map(key_in, rows), [*ends, None], strict=True)
+        for row, said, until in zip(rows, map(key_in, rows), ends, strict=False)
     ]
 
 

@@ -52,8 +52,8 @@ class Report(Struct, frozen=True, kw_only=True):
 class Header(Wire, frozen=True, kw_only=True):
     """The first line of an exported trail."""
 
-    format: Literal["flywheel-audit-trail"] = "flywheel-audit-trail"
-    version: Literal[1] = 1
+    format: Literal["flywheel-audit-trail"]
+    version: Literal[1]
 
 
 class ExportedEntry(Wire, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ def export_trail(engine: Engine, path: Path) -> int:
 
     def lines(reads: Iterable[Read]) -> Iterator[bytes]:
         nonlocal count
-        yield msgspec.json.encode(Header()) + b"\n"
+        yield msgspec.json.encode(Header(format="flywheel-audit-trail", version=1)) + b"\n"
         for read in reads:
             count += 1
             yield msgspec.json.encode(_exported(read)) + b"\n"
