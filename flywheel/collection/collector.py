@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Wrapped = TypeVar("Wrapped")
 LOGGER = logging.getLogger("flywheel.collection")
+decode = msgspec.json.Decoder(dict[str, Any]).decode
 KEYS = ("log", "timestamp", "tenantId", "taskId", "agentId", "selectedAgentId", "taskType", "source", "cachedFrom")
 """By these the pool joins, counts and finds tasks: they stay as they are."""
 
@@ -196,11 +197,14 @@ class Collector:
 
     def _without_identifiers(self, record: Log) -> bytes:
         assert self._remove is not None
-        document: dict[str, Any] = msgspec.to_builtins(record)
+        payload = encode(record)
+        document: dict[str, Any] = decode(
+            payload
+        )  # lists, where builtins of a record have tuples: nothing is put there
         kept = {key: document.pop(key) for key in KEYS if key in document}
         signed = _without_signed(document)
         if not self._remove(document):
-            return encode(record)
+            return payload
         if signed:
             document["caws"] |= signed
         return encode({**kept, **document})
