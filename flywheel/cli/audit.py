@@ -83,19 +83,25 @@ def verify(
 def head(load: "Callable[[], Settings]", *, output: Path | None) -> None:
     """Sign how long the trail is and where it ends; what is cut off later is found by it.
 
+    Refuses where the trail does not hold the head any more that this installation kept.
+
     \b
     Examples:
       flywheel audit head
       flywheel audit head --output /mnt/elsewhere/head.json
     """
-    from flywheel.arbiter.audit_trail.heads import encoded_head
+    from flywheel.arbiter.audit_trail.heads import encoded_head, lost_head, read_head
     from flywheel.arbiter.audit_trail.rotation import settled_key
-    from flywheel.arbiter.audit_trail.trail import present_head
+    from flywheel.arbiter.audit_trail.trail import holds, present_head
     from flywheel.cli.connection import engine_of
     from flywheel.collection.segments import write_whole
+    from flywheel.errors import AuditTrailError
 
     settings = load()
     with engine_of(settings) as engine:
+        kept = read_head(settings.audit_head) if settings.audit_head.exists() else None
+        if kept is not None and not holds(engine, kept):
+            raise AuditTrailError(lost_head(settings.audit_head, kept))
         found = present_head(engine, settled_key(settings, engine))
     if output is None:
         click.echo(encoded_head(found).decode(), nl=False)

@@ -22,7 +22,7 @@ def pool(home: Path, database_url: str) -> Iterator[BenchmarkPool]:
     """A trail of four verdicts of two tenants behind its first key."""
     settings = Settings.load(profile="smoke", home=home, database_url=database_url)
     with BenchmarkPool.open(settings) as opened:
-        with Notary(settings, opened.engine, every_s=1e9) as notary:
+        with Notary(settings, opened.engine, every_s=1e6) as notary:
             for number in range(4):
                 notary.sign(evaluation(f"t{number}", tenant=("acme", "globex")[number % 2]))
         yield opened
@@ -35,9 +35,11 @@ def verified(flywheel: Invoke, *arguments: str) -> tuple[int, Any]:
 
 def tamper(pool: BenchmarkPool, statement: str) -> None:
     with psycopg.connect(pool.settings.database_url) as session:
-        session.execute("ALTER TABLE audit_entries DISABLE TRIGGER keep_audit_entries")
+        for table in ("audit_entries", "audit_contents"):
+            session.execute(f"ALTER TABLE {table} DISABLE TRIGGER keep_{table}")  # type: ignore[arg-type]
         session.execute(statement)  # type: ignore[arg-type]
-        session.execute("ALTER TABLE audit_entries ENABLE ALWAYS TRIGGER keep_audit_entries")
+        for table in ("audit_entries", "audit_contents"):
+            session.execute(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER keep_{table}")  # type: ignore[arg-type]
 
 
 def test_an_intact_trail_is_verified_against_the_head_that_the_home_keeps(
@@ -76,6 +78,25 @@ def test_a_cut_tail_is_found_by_the_homes_head_by_a_given_one_and_not_without(
     said = flywheel("audit", "verify")
     assert said.exit_code == 0
     assert "no head was given, so what was cut off its end would not be noticed" in said.output
+
+
+def test_a_cut_tail_is_found_though_the_trail_has_grown_beyond_it_since(
+    flywheel: Invoke, pool: BenchmarkPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = pool.settings.audit_head.read_bytes()
+    tamper(pool, "DELETE FROM audit_entries WHERE sequence > 3")
+    tamper(pool, "DELETE FROM audit_contents WHERE sequence > 3")
+    for number in range(2):
+        with Notary(pool.settings, pool.engine, every_s=1e6) as notary:
+            for part in range(3):
+                notary.sign(evaluation(f"new-{number}-{part}"))
+    assert "does not hold its head of" in caplog.text
+    assert pool.settings.audit_head.read_bytes() == kept
+    code, report = verified(flywheel)
+    assert (code, report["finding"]["sequence"], report["finding"]["problem"]) == (1, 5, "head")
+    refused = flywheel("audit", "head")
+    assert refused.exit_code == 1
+    assert "was tampered with, or restored from an earlier backup" in refused.output
 
 
 def test_a_head_is_printed_where_no_file_is_given(flywheel: Invoke, pool: BenchmarkPool) -> None:
@@ -153,7 +174,7 @@ def test_keys_are_listed_rotated_and_exported(flywheel: Invoke, pool: BenchmarkP
 
 
 def test_what_waits_below_a_home_is_delivered(flywheel: Invoke, pool: BenchmarkPool) -> None:
-    notary = Notary(pool.settings, pool.engine, every_s=1e9)
+    notary = Notary(pool.settings, pool.engine, every_s=1e6)
     notary.sign(evaluation("late"))
     notary._writer.close()
     assert flywheel("audit", "deliver").output == "1 verdicts waited and are in the audit trail now\n"

@@ -92,7 +92,7 @@ def encode_content(content: Content) -> bytes:
         AuditTrailError: it holds what a content cannot hold, such as a score outside 0–1; the message names it.
     """
     try:
-        typed: Content = msgspec.convert(msgspec.to_builtins(content), Content)  # type: ignore[arg-type]
+        typed: Content = msgspec.convert(msgspec.to_builtins(content), Content)
     except msgspec.ValidationError as error:
         raise AuditTrailError(f"this {type(content).__name__} cannot be signed: {error}") from error
     plain = msgspec.to_builtins(typed)
@@ -110,9 +110,10 @@ def read_content(encoded: bytes) -> Content:
         AuditTrailError: it is none that this version knows.
     """
     try:
-        return decode_content(encoded)
+        found: Content = decode_content(encoded)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise AuditTrailError(f"this is no content of an entry of the audit trail: {error}") from error
+    return found
 
 
 def digest_of(encoded: bytes) -> bytes:

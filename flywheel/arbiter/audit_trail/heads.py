@@ -5,7 +5,7 @@ What is cut off the end of a chain leaves a chain; a head says that there was mo
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
@@ -68,17 +68,30 @@ def read_head(path: Path) -> Head:
         ) from error
 
 
-def keep_head(path: Path, head: Head) -> None:
-    """Put a head in the place of an older one; a newer one, of another process, stays.
+def keep_head(path: Path, head: Head, *, holds: Callable[[Head], bool]) -> None:
+    """Put a head in the place of an older one that the trail still holds; a newer one, of another process, stays.
+
+    Were one replaced that the trail does not hold any more, nobody would notice later what was cut off.
 
     Raises:
-        AuditTrailError: what is in the file is no head.
+        AuditTrailError: the trail does not hold the one that is kept, which stays; or what is in the file is no head.
         OSError: it cannot be written.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone(path):
-        if not path.exists() or read_head(path).sequence < head.sequence:
+        kept = read_head(path) if path.exists() else None
+        if kept is not None and not holds(kept):
+            raise AuditTrailError(lost_head(path, kept))
+        if kept is None or kept.sequence < head.sequence:
             write_whole(path, (encoded_head(head),))
+
+
+def lost_head(path: Path, kept: Head) -> str:
+    """What is said where the trail does not hold a head any more."""
+    return (
+        f"the audit trail does not hold its head of {kept.at:%Y-%m-%d %H:%M:%S} UTC any more, entry {kept.sequence:,}: "
+        f"it was tampered with, or restored from an earlier backup. {path} keeps the head; run `flywheel audit verify`"
+    )
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from msgspec import UNSET
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from flywheel.arbiter.audit_trail.contents import Sealed, encode_content, verdict_on
+from flywheel.arbiter.audit_trail.contents import BY_SPEC, Sealed, encode_content, verdict_on
 from flywheel.arbiter.audit_trail.keys import VERDICT_DOMAIN
 from flywheel.arbiter.audit_trail.outbox import deliver, encode_sealed
 from flywheel.arbiter.audit_trail.rotation import settled_key
@@ -191,7 +191,7 @@ def without_verdict(evaluation: Evaluation) -> Evaluation:
 
 def under_spec(evaluation: Evaluation, verdict: SpecVerdict) -> Evaluation:
     """The evaluation with what a working spec says of it, to be signed."""
-    return msgspec.structs.replace(evaluation, caws=Caws(**msgspec.structs.asdict(verdict)))
+    return msgspec.structs.replace(evaluation, caws=Caws(**{name: getattr(verdict, name) for name in BY_SPEC}))
 
 
 def sign_at_once(settings: Settings, engine: Engine, evaluation: Evaluation) -> Evaluation:

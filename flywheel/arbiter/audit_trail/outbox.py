@@ -6,6 +6,7 @@ nothing of it is appended twice. Several processes may deliver one folder; they 
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from sqlalchemy import Engine
 from flywheel.arbiter.audit_trail.contents import Sealed
 from flywheel.arbiter.audit_trail.heads import Head, keep_head
 from flywheel.arbiter.audit_trail.keys import SigningKey
-from flywheel.arbiter.audit_trail.trail import append
+from flywheel.arbiter.audit_trail.trail import append, holds
 from flywheel.collection.folder_lock import in_turn
 from flywheel.collection.live_segment import recover_segments
 from flywheel.collection.segments import (
@@ -25,7 +26,7 @@ from flywheel.collection.segments import (
     read_segment,
     remove_closed_segment,
 )
-from flywheel.errors import SegmentError
+from flywheel.errors import AuditTrailError, SegmentError
 
 LOGGER = logging.getLogger(__name__)
 APPENDED_AT_ONCE = 1_000
@@ -58,7 +59,7 @@ def deliver(engine: Engine, folder: Path, key: SigningKey, *, head_file: Path | 
             for start in range(0, len(waiting), APPENDED_AT_ONCE):
                 with engine.begin() as connection:
                     head = append(connection, waiting[start : start + APPENDED_AT_ONCE], key)
-                _keep(head_file, head)
+                _keep(engine, head_file, head)
             remove_closed_segment(path)
             count += len(waiting)
     return count
@@ -83,9 +84,13 @@ def waiting_in(folder: Path) -> Iterator[Sealed]:
                 raise  # else it was delivered meanwhile
 
 
-def _keep(head_file: Path | None, head: Head | None) -> None:
-    if head_file is not None and head is not None:
-        keep_head(head_file, head)
+def _keep(engine: Engine, head_file: Path | None, head: Head | None) -> None:
+    if head_file is None or head is None:
+        return
+    try:
+        keep_head(head_file, head, holds=partial(holds, engine))
+    except AuditTrailError as error:
+        LOGGER.error("%s", error)  # what was appended is evidence, too: it goes on
 
 
 def _sealed_in(path: Path) -> Iterator[Sealed]:
@@ -93,4 +98,7 @@ def _sealed_in(path: Path) -> Iterator[Sealed]:
         if isinstance(item, Damage):
             LOGGER.warning("%s has %d unreadable bytes: verdicts in them are not in the audit trail", path, item.size)
             continue
-        yield decode_sealed(item.payload)
+        try:
+            yield decode_sealed(item.payload)
+        except msgspec.MsgspecError as error:
+            raise SegmentError(f"a verdict in {path} is none that this version can read: {error}. It waits") from error

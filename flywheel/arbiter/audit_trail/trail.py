@@ -131,8 +131,10 @@ def require(key: SigningKey, current: PublicKey) -> None:
 def without_known(connection: Connection, sealed: Sequence[Sealed]) -> list[Sealed]:
     """Those whose content the trail does not have, each once. One that was erased it has, too."""
     by_digest = {one.digest: one for one in sealed}
+    if not by_digest:
+        return []
     found = connection.execute(select(entry.content_digest).where(entry.content_digest.in_(list(by_digest))))
-    known = {bytes(digest) for (digest,) in found} if by_digest else set()
+    known = {bytes(digest) for (digest,) in found}
     return [one for digest, one in by_digest.items() if digest not in known]
 
 
@@ -180,6 +182,13 @@ def present_head(engine: Engine, key: SigningKey) -> Head:
     if row is None:
         raise AuditTrailError("the audit trail has no entry yet; it begins with the first verdict of an arbiter")
     return signed_head(Head(sequence=row.sequence, hash=bytes(row.hash).hex(), at=row.at, signature=""), key)
+
+
+def holds(engine: Engine, head: Head) -> bool:
+    """Whether the trail still has the entry that a head ends with."""
+    with engine.connect() as connection:
+        found = connection.execute(select(entry.hash).where(entry.sequence == head.sequence)).scalar_one_or_none()
+    return found is not None and bytes(found).hex() == head.hash
 
 
 def newest(
