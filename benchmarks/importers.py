@@ -60,7 +60,23 @@ def record_of(name: str, number: int) -> dict[str, Any]:
     if name == "langfuse":
         return {"id": f"o{number}", "trace_id": f"t{number}", "type": "GENERATION", "start_time": "2026-01-01 00:00:00",
                 "name": "llm", "input": json.dumps(talk), "output": "ok"}  # fmt: skip
-    return {"messages": talk, "metadata": {"number": number}}
+    return otlp_request(talk, number) if name == "otlp" else {"messages": talk, "metadata": {"number": number}}
+
+
+def otlp_request(talk: list[dict[str, Any]], number: int) -> dict[str, Any]:
+    """A request of OTLP's JSON with the two spans of a trace, an agent's and its model's."""
+    said = [{"role": one["role"], "parts": [{"type": "text", "content": one["content"] or ""}]} for one in talk]
+    of_agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"}
+    of_model = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(said[:-1]),
+                "gen_ai.output.messages": json.dumps(said[-1:])}  # fmt: skip
+    trace = f"{number + 1:032x}"
+    spans = [
+        {"traceId": trace, "spanId": f"{place:016x}", "parentSpanId": "0" * 15 + "1" if place > 1 else "",
+         "name": "s", "startTimeUnixNano": str(1_772_452_800 * 10**9), "endTimeUnixNano": str(1_772_452_801 * 10**9),
+         "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]}
+        for place, attributes in ((1, of_agent), (2, of_model))
+    ]  # fmt: skip
+    return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": "lib"}, "spans": spans}]}]}
 
 
 def write(path: Path, name: str, size: int) -> None:
@@ -137,10 +153,10 @@ def main() -> None:
     parser.add_argument("--large-mb", type=int, default=0, help="also peak memory over files this large")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    formats = ("openai-chat", "agentdojo", "tau2", "atif", "mlflow", "langfuse")
+    formats = ("openai-chat", "agentdojo", "tau2", "atif", "mlflow", "langfuse", "otlp")
     result: dict[str, Any] = {"speed": [measured(name, arguments.mb, arguments.rounds) for name in formats]}
     if arguments.large_mb:
-        result["memory"] = [memory(name, arguments.large_mb) for name in ("openai-chat", "tau2")]
+        result["memory"] = [memory(name, arguments.large_mb) for name in ("openai-chat", "tau2", "otlp")]
     if arguments.json:
         print(json.dumps(result, indent=2))
         return

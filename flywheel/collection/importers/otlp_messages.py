@@ -30,9 +30,8 @@ def conversation_of(span: Span) -> list[WireMessage]:
     return current_messages(span) or old_messages(span.events) or open_inference_messages(span.attributes)
 
 
-def outputs_of(span: Span) -> list[WireMessage]:
-    """What the model answered in this span."""
-    messages = conversation_of(span)
+def outputs_of(messages: list[WireMessage]) -> list[WireMessage]:
+    """What the model answered at the end of a span's conversation."""
     last = max((index for index, message in enumerate(messages) if message["role"] != "assistant"), default=-1)
     return messages[last + 1 :]
 
@@ -55,7 +54,7 @@ def current_messages(span: Span) -> list[WireMessage]:
 
 def parts_as_messages(message: Mapping[str, Any]) -> Iterator[WireMessage]:
     """One message of parts; each answer of a tool in it is a message of its own."""
-    parts = [part for part in listed(message.get("parts")) if isinstance(part, Mapping)]
+    parts = [part for part in listed(message.get("parts")) if isinstance(part, dict)]
     responses = [part for part in parts if part.get("type") == "tool_call_response"]
     calls = [
         tool_call(part.get("name"), part.get("arguments"), part.get("id"))
@@ -74,19 +73,19 @@ def old_messages(events: Iterable[SpanEvent]) -> list[WireMessage]:
     """The messages of the GenAI convention until 1.36."""
     found = []
     for event in sorted(events, key=lambda event: event.time_ns):
-        fields = event.body if isinstance(event.body, Mapping) else event.attributes
+        fields = event.body if isinstance(event.body, dict) else event.attributes
         role = OLD_EVENT.fullmatch(event.name)
         if role is not None:
             found.append(old_message(fields, role=role[1]))
         elif event.name == OLD_CHOICE:
             message = decoded(fields.get("message", fields))
-            found.append(old_message(message if isinstance(message, Mapping) else fields, role="assistant"))
+            found.append(old_message(message if isinstance(message, dict) else fields, role="assistant"))
     return found
 
 
 def old_message(fields: Mapping[str, Any], *, role: str) -> WireMessage:
     """One message of that convention; its tool calls are those of OpenAI's protocol."""
-    calls = [openai_call(call) for call in listed(fields.get("tool_calls")) if isinstance(call, Mapping)]
+    calls = [openai_call(call) for call in listed(fields.get("tool_calls")) if isinstance(call, dict)]
     answers = fields.get("id") if role == "tool" else None
     return made(fields.get("role") or role, content=as_text(fields.get("content")), calls=calls, answers=answers)
 
@@ -94,7 +93,7 @@ def old_message(fields: Mapping[str, Any], *, role: str) -> WireMessage:
 def openai_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """A tool call as OpenAI's protocol has it."""
     function = call.get("function")
-    function = function if isinstance(function, Mapping) else call
+    function = function if isinstance(function, dict) else call
     return tool_call(function.get("name"), function.get("arguments"), call.get("id"))
 
 
@@ -179,7 +178,7 @@ def texts(parts: Iterable[Any]) -> str | None:
     found = [
         str(part["content"])
         for part in parts
-        if isinstance(part, Mapping) and part.get("type") == "text" and part.get("content") is not None
+        if isinstance(part, dict) and part.get("type") == "text" and part.get("content") is not None
     ]
     return "\n".join(found) if found else None
 
@@ -199,7 +198,7 @@ def listed(value: Any) -> list[Any]:
 
 def mapping(value: Any) -> Mapping[str, Any]:
     """A mapping; empty where it is none."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def decoded(value: Any) -> Any:

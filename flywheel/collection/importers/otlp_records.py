@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flywheel.collection.importers.otlp_judgements import judgements_of
-from flywheel.collection.importers.otlp_messages import WireMessage, conversation_of, outputs_of
+from flywheel.collection.importers.otlp_messages import WireMessage, outputs_of
 from flywheel.collection.importers.otlp_spans import STATUS_ERROR, Item, Span
 from flywheel.collection.importers.otlp_trace import (
     OWN,
@@ -110,7 +110,7 @@ def conversation(trace: Trace) -> list[WireMessage]:
     calls = [span for span in trace.spans.values() if is_model_call(span)]
     own = [span for span in calls if next(filter(is_agent, trace.above(span)), trace.entry) is trace.entry]
     for span in [*reversed(own), *([trace.entry] if trace.entry else [])]:
-        messages = conversation_of(span)
+        messages = trace.conversation_of(span)
         if messages:
             return messages
     return []
@@ -192,6 +192,6 @@ def asked_for_tools(trace: Trace) -> bool:
         reasons = first(span.attributes, "gen_ai.response.finish_reasons", "llm.finish_reason")
         if any(reason in TOOL_REASONS for reason in (reasons if isinstance(reasons, list) else [str(reasons)])):
             return True
-        if any(message.get("toolCalls") for message in outputs_of(span)):
+        if any(message.get("toolCalls") for message in outputs_of(trace.conversation_of(span))):
             return True
     return False

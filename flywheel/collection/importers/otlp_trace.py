@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from flywheel.collection.importers.otlp_messages import WireMessage, conversation_of
 from flywheel.collection.importers.otlp_spans import Attributes, Item, Span, SpanEvent
 from flywheel.records import Evaluation, Execution, RoutingDecision
 
@@ -49,6 +50,13 @@ class Trace:
             for span_id, span in sorted(spans.items(), key=lambda entry: (entry[1].start_ns, entry[0]))
         }
         self.resource = resource
+        self._conversations: dict[str, list[WireMessage]] = {}
+
+    def conversation_of(self, span: Span) -> list[WireMessage]:
+        """The messages that one of its spans holds, read once."""
+        if span.span_id not in self._conversations:
+            self._conversations[span.span_id] = conversation_of(span)
+        return self._conversations[span.span_id]
 
     @property
     def events(self) -> Iterator[tuple[Span | None, SpanEvent]]:

@@ -26,7 +26,8 @@ def find_in_context(text: str) -> Iterator[Span]:
     """Values in tables, commands, assignments, headers and links."""
     cells, others, kinds = automata()
     data = text.encode("ascii", "replace")  # a byte for each character
-    if headers := [hit.span() for hit in cells.finditer(data)]:
+    has_rows = text.count("\n") > 2 * text.count("\0")  # a header has a line below; texts are joined by two breaks
+    if has_rows and (headers := [hit.span() for hit in cells.finditer(data)]):
         yield from (Span(*place, kind, "column of a table") for place, kind in tables.find_in_tables(text, headers))
     hits = list(others.finditer(data))
     for pattern, finder, reason in kinds if hits else ():

@@ -4,6 +4,7 @@ The fast part of what the pool does later: closed forms alone, without names, ad
 another.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,6 +17,10 @@ from flywheel.pool.anonymization.places import Place, places_in
 from flywheel.pool.anonymization.spans import SEPARATOR, Named, by_text, read, whole_texts
 from flywheel.pool.anonymization.text import Anonymizer
 
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?")
+MOMENTS = frozenset({"timestamp"})
+"""Keys of every log's own time, whose colons and digits would be looked at as an address and a number each time."""
+
 
 def remove_identifiers(record: dict[str, Any] | list[Any], *, detection: Detection = DEFAULT) -> Counter[str]:
     """Replace secrets, e-mail addresses, phone, card, account and state numbers in a record, in place.
@@ -27,7 +32,7 @@ def remove_identifiers(record: dict[str, Any] | list[Any], *, detection: Detecti
     Returns:
         How many values were replaced, by type.
     """
-    places = places_in(record, detection=detection)
+    places = [place for place in places_in(record, detection=detection) if not is_moment(place)]
     if not may_find(places, detection=detection):
         return Counter()
     anonymizer = Anonymizer(find=find_at_edge, detection=detection)
@@ -46,6 +51,11 @@ def may_find(places: Sequence[Place], *, detection: Detection) -> bool:
     if not joined.isascii() or "%" in joined or "\\" in joined or joined.count("\0") >= len(texts):
         joined = read(texts)[1]  # it reads otherwise than it is written
     return next(found_in(joined, detection), None) is not None
+
+
+def is_moment(place: Place) -> bool:
+    """Whether a text is nothing but the time of a log."""
+    return place.key in MOMENTS and MOMENT.fullmatch(place.text) is not None
 
 
 def find_at_edge(

@@ -20,6 +20,7 @@ TRIGGER = (
 )
 """A cell that may name a column of values that must go. Every letter outside ASCII reads as ``?``."""
 LONGEST_HEADER, LONGEST_ROW = 2_000, 8_000  # characters
+LONGEST_CELL = 60  # of a trigger: no name is as long, with what divides it from others; then it is prose
 DELIMITERS = "|\t;,"
 SPACES = re.compile(r"[ \r]*")
 NAME = re.compile(r"[\"']?[^\W\d][\w .()/#?-]{0,39}[\"']?")
@@ -77,6 +78,8 @@ def find_in_tables(text: str, triggers: Sequence[Place]) -> Iterator[tuple[Place
     """The cells below the headers that the triggers are in, and their types; each row is read once."""
     done, refused = 0, None  # a line is looked at once, whatever number of triggers is in it
     for start, end in triggers:
+        if end - start > LONGEST_CELL and len(text[start:end].strip()) > LONGEST_CELL:
+            continue
         header = header_at(text, start, end) if start >= done else None
         done = max(done, end - 1)
         table = table_at(text, header) if header is not None and header != refused else None

@@ -17,46 +17,7 @@ from flywheel.collection.importers.otlp import read_logs, read_traces
 from flywheel.collection.importers.otlp_messages import conversation_of
 from flywheel.collection.importers.otlp_records import logs_of_late_items, logs_of_trace
 from flywheel.collection.importers.otlp_spans import LooseEvent, Refused, Span, SpanEvent
-
-TRACE = "0af7651916cd43dd8448eb211c80319c"
-SECOND = 1_000_000_000
-START = 1_772_452_800 * SECOND  # 2026-03-02T12:00:00Z
-
-
-def span(number: int, parent: int = 0, *, at: float = 0, took: float = 1, **fields: Any) -> Span:
-    """A span that began ``at`` seconds after noon."""
-    attributes = fields.pop("attributes", {})
-    return Span(
-        trace_id=TRACE,
-        span_id=f"{number:016x}",
-        parent_span_id=f"{parent:016x}" if parent else "",
-        start_ns=START + int(at * SECOND),
-        end_ns=START + int((at + took) * SECOND),
-        attributes=attributes,
-        **fields,
-    )
-
-
-def agent(number: int = 1, **fields: Any) -> Span:
-    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"} | fields.pop("attributes", {})
-    return span(number, took=10, attributes=attributes, **fields)
-
-
-def chat(number: int, parent: int = 1, **fields: Any) -> Span:
-    usage = {"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 5}
-    attributes = {"gen_ai.operation.name": "chat"} | usage | fields.pop("attributes", {})
-    return span(number, parent, attributes=attributes, **fields)
-
-
-def tool(number: int, parent: int = 1, **fields: Any) -> Span:
-    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"} | fields.pop("attributes", {})
-    return span(number, parent, attributes=attributes, **fields)
-
-
-def score(name: str, value: float | None, **attributes: Any) -> SpanEvent:
-    found = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": value} | attributes
-    held = {name: value for name, value in found.items() if value is not None}
-    return SpanEvent(name="gen_ai.evaluation.result", time_ns=START + 20 * SECOND, attributes=held)
+from tests.collection.importers.spans import SECOND, START, TRACE, agent, chat, score, span, tool
 
 
 def execution_of(*spans: Span) -> dict[str, Any]:

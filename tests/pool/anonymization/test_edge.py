@@ -24,6 +24,13 @@ def test_a_secret_or_identifier_is_replaced_wherever_it_nests(kind: str) -> None
     assert TELLING[kind] not in json.dumps(record).replace("\\\\", "\\")
 
 
+def test_a_time_of_a_log_that_is_none_is_looked_into() -> None:
+    record = {"timestamp": "2026-03-02T12:00:00Z", "messages": [{"timestamp": "2026-03-02T12:00:00 mei@example.org"}]}
+    assert remove_identifiers(record) == {"EMAIL_ADDRESS": 1}
+    assert record["timestamp"] == "2026-03-02T12:00:00Z"
+    assert "mei" not in json.dumps(record)
+
+
 def test_a_record_without_any_stays_as_it_is() -> None:
     record = {"taskId": "t-1", "messages": [{"role": "user", "content": "Book flight HAT201 for $173."}], "tokens": 41}
     before = copy.deepcopy(record)
