@@ -15,7 +15,6 @@ from flywheel.collection.delivery import Delivery
 from flywheel.collection.live_segment import recover_segments
 from flywheel.collection.sampling import Sampling
 from flywheel.collection.writer import Durability, SegmentWriter
-from flywheel.pool.anonymization.verdicts import signed_fields
 from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecision, encode
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 Wrapped = TypeVar("Wrapped")
 LOGGER = logging.getLogger("flywheel.collection")
-decode = msgspec.json.Decoder(dict[str, Any]).decode
 KEYS = ("log", "timestamp", "tenantId", "taskId", "agentId", "selectedAgentId", "taskType", "source", "cachedFrom")
 """By these the pool joins, counts and finds tasks: they stay as they are."""
 
@@ -197,23 +195,11 @@ class Collector:
 
     def _without_identifiers(self, record: Log) -> bytes:
         assert self._remove is not None
-        payload = encode(record)
-        document: dict[str, Any] = decode(
-            payload
-        )  # lists, where builtins of a record have tuples: nothing is put there
+        document: dict[str, Any] = msgspec.to_builtins(record)
         kept = {key: document.pop(key) for key in KEYS if key in document}
-        signed = _without_signed(document)
         if not self._remove(document):
-            return payload
-        if signed:
-            document["caws"] |= signed
+            return encode(record)
         return encode({**kept, **document})
-
-
-def _without_signed(document: dict[str, Any]) -> dict[str, Any]:
-    """Take the ids and signatures of a verdict out of an evaluation: altered, nobody could verify it."""
-    caws = document.get("caws")
-    return {name: caws.pop(name) for name in signed_fields(caws)} if isinstance(caws, dict) else {}
 
 
 def _remover(detection: "Detection | None") -> Callable[[dict[str, Any]], Mapping[str, int]]:
