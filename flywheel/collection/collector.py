@@ -195,7 +195,8 @@ class Collector:
 
     def _without_identifiers(self, record: Log) -> bytes:
         assert self._remove is not None
-        document: dict[str, Any] = msgspec.to_builtins(record)
+        # By way of JSON: what is replaced is replaced in lists, and msgspec would leave tuples as they are.
+        document: dict[str, Any] = msgspec.json.decode(encode(record))
         kept = {key: document.pop(key) for key in KEYS if key in document}
         if not self._remove(document):
             return encode(record)

@@ -11,7 +11,7 @@ import pytest
 from flywheel.collection.collector import Collector
 from flywheel.collection.segments import Frame, closed_segments, read_segment
 from flywheel.collection.writer import Durability
-from flywheel.records import Feedback, decode_log
+from flywheel.records import Execution, Feedback, Message, ToolCall, decode_log
 
 
 def feedback(**changes: object) -> Feedback:
@@ -67,6 +67,25 @@ def test_secrets_and_identifiers_leave_a_log_before_it_is_written(tmp_path: Path
     assert "AKIAIOSFODNN7EXAMPLE" not in log.value  # type: ignore[attr-defined]
     assert "write to" in log.value  # type: ignore[attr-defined]
     assert log.task_id == "a@b.example"  # type: ignore[attr-defined]  # by it the pool joins
+
+
+def test_secrets_leave_conversations_and_lists_too(tmp_path: Path) -> None:
+    said = "write to jane.doe@example.org, key AKIAIOSFODNN7EXAMPLE"
+    call = ToolCall(name="send", arguments=f'{{"text": "{said}"}}')
+    execution = Execution(
+        task_id="t1",
+        agent_id="a",
+        timestamp=datetime(2025, 3, 1, tzinfo=UTC),
+        success=True,
+        tool_call_count=1,
+        messages=(Message(role="user", content=said), Message(role="assistant", tool_calls=(call,))),
+    )
+    with Collector(tmp_path, "acme") as collector:
+        collector.log_execution(execution)
+    [log] = logged(tmp_path)
+    assert "jane.doe" not in str(log)
+    assert "AKIAIOSFODNN7EXAMPLE" not in str(log)
+    assert [message.role for message in log.messages] == ["user", "assistant"]  # type: ignore[attr-defined]
 
 
 def test_removing_can_be_switched_off(tmp_path: Path) -> None:
