@@ -164,7 +164,7 @@ def problem_of(one: Sealed) -> str | None:
     chain = Chain()
     chain.add(one)
     finding = first_finding(chain.reads, Walk())
-    return finding and finding.problem
+    return None if finding is None else finding.problem
 
 
 def test_a_verdict_of_a_key_before_still_verifies_when_it_is_appended_late() -> None:
@@ -217,7 +217,7 @@ def test_a_head_that_was_edited_proves_nothing_and_says_so() -> None:
 )
 def test_the_same_content_is_the_same_bytes_however_often_it_is_read_and_written(score: float, name: str) -> None:
     content = read_content(sealed().content)
-    made = encode_content(replace(content, overall_score=score, gates_passed=(name,)))  # type: ignore[arg-type]
+    made = encode_content(replace(content, overall_score=score, gates_passed=(name,)))
     assert encode_content(read_content(made)) == made
 
 

@@ -145,7 +145,7 @@ def test_what_a_superuser_changes_is_found_where_he_did(engine: Engine, superuse
     for table in ("audit_entries", "audit_contents"):
         superuser.execute(sql.SQL("CREATE TABLE {} AS TABLE {}").format(*map(sql.Identifier, (f"kept_{table}", table))))
     for statement, (problem, sequence) in TAMPERINGS.items():
-        superuser.execute(statement)  # type: ignore[arg-type]
+        superuser.execute(statement)
         finding = found(engine, heads=[head])
         assert finding is not None, statement
         assert (finding.problem, finding.sequence) == (problem, sequence), statement
