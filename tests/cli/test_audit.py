@@ -36,10 +36,10 @@ def verified(flywheel: Invoke, *arguments: str) -> tuple[int, Any]:
 def tamper(pool: BenchmarkPool, statement: str) -> None:
     with psycopg.connect(pool.settings.database_url) as session:
         for table in ("audit_entries", "audit_contents"):
-            session.execute(f"ALTER TABLE {table} DISABLE TRIGGER keep_{table}")  # type: ignore[arg-type]
-        session.execute(statement)  # type: ignore[arg-type]
+            session.execute(f"ALTER TABLE {table} DISABLE TRIGGER keep_{table}")
+        session.execute(statement)
         for table in ("audit_entries", "audit_contents"):
-            session.execute(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER keep_{table}")  # type: ignore[arg-type]
+            session.execute(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER keep_{table}")
 
 
 def test_an_intact_trail_is_verified_against_the_head_that_the_home_keeps(

@@ -147,7 +147,9 @@ def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes, policy: Anony
             if name not in KEPT:
                 places.append(Place(point, name, part))
         elif isinstance(part, dict | list):
-            kept = signed_fields(part) if name == "caws" else KEPT_WITHIN.get(name, NONE)
+            kept = KEPT_WITHIN.get(name, NONE)
+            if name == "caws" and isinstance(part, dict):
+                kept = signed_fields(part)
             places += places_in(part, kept=kept, detection=anonymizer.detection)
     segments = point["provenance"]["segments"]
     places += [Place(segments, number, name) for number, name in enumerate(segments) if not OWN_SEGMENT.fullmatch(name)]

@@ -26,9 +26,9 @@ from flywheel.arbiter.audit_trail.trail import find, list_keys, newest
 from flywheel.arbiter.audit_trail.verifying import verify_trail
 from flywheel.arbiter.evaluation.spec_verdict import SpecVerdict
 from flywheel.arbiter.settings import CacheSettings, ExecutionSettings
-from flywheel.collection.segments import closed_segments
+from flywheel.collection.segments import closed_segments, write_closed_segment
 from flywheel.database import connect
-from flywheel.errors import AuditTrailError, DatabaseError
+from flywheel.errors import AuditTrailError, DatabaseError, SegmentError
 from flywheel.records import BudgetUsage, Caws, CawsScores, Evaluation
 from flywheel.settings import Settings
 from tests.arbiter.audit_trail.trails import evaluation
@@ -238,6 +238,20 @@ def test_what_is_delivered_twice_is_appended_once(notary: Notary, engine: Engine
     shutil.copy(settings.home / "copy", path)
     assert deliver(engine, settings.verdicts_dir, settled_key(settings, engine)) == 5
     assert len(verdicts(engine)) == 5
+
+
+def test_what_this_version_cannot_read_waits_and_is_named(
+    notary: Notary, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.verdicts_dir.mkdir(parents=True)
+    path = settings.verdicts_dir / "of-another-version.segment"
+    write_closed_segment(path, [b"\x93\x01"])
+    with pytest.raises(SegmentError, match=f"a verdict in {path} is none that this version can read"):
+        notary.deliver()
+    notary.close()
+    assert path.exists()
+    assert "verdicts wait in" in caplog.text
+    path.unlink()
 
 
 def test_while_postgresql_is_away_verdicts_wait_and_nobody_is_disturbed(settings: Settings, engine: Engine) -> None:

@@ -56,7 +56,7 @@ def test_no_role_changes_the_trail_or_takes_its_guards_away(
     for table in TABLES:
         for statement in statements(table, (*CHANGES, *OF_OWNERS)):
             with pytest.raises(InsufficientPrivilege):
-                session.execute(statement)  # type: ignore[arg-type]
+                session.execute(statement)
         if table not in READABLE.get(role, set()):
             with pytest.raises(InsufficientPrivilege):
                 count(session, table)
@@ -73,7 +73,7 @@ def test_the_owner_changes_nothing_either_not_even_a_superuser_who_plays_a_repli
         for table in TABLES:
             for statement in statements(table, CHANGES[:-1]):
                 with pytest.raises(InsufficientPrivilege, match="the audit trail only grows"):
-                    owner.execute(statement)  # type: ignore[arg-type]
+                    owner.execute(statement)
     assert verify_trail(trail.engine).intact
 
 
@@ -99,7 +99,7 @@ def test_an_entry_that_does_not_follow_the_last_one_is_not_taken(trail: Benchmar
                 " FROM audit_entries WHERE sequence = 7"
             )
             with pytest.raises(InsufficientPrivilege, match="does not follow the last one"):
-                owner.execute(statement)  # type: ignore[arg-type]
+                owner.execute(statement)
 
 
 def test_a_content_goes_only_by_an_erasure_that_comes_after_it(trail: BenchmarkPool) -> None:
@@ -113,7 +113,7 @@ def test_a_content_goes_only_by_an_erasure_that_comes_after_it(trail: BenchmarkP
             "content = NULL, erased_in = 7",
         ):
             with pytest.raises(InsufficientPrivilege, match="the audit trail only grows"):
-                owner.execute(f"UPDATE audit_contents SET {change} WHERE sequence = 3")  # type: ignore[arg-type]
+                owner.execute(f"UPDATE audit_contents SET {change} WHERE sequence = 3")
     assert verify_trail(trail.engine).verdicts == 6
 
 
