@@ -5,6 +5,7 @@ entries of the trail: each but the first is announced by an entry that the key b
 one key, or one head, need trust nobody for the later ones.
 """
 
+import re
 import secrets
 from functools import lru_cache
 from hashlib import sha256
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from flywheel.settings import Settings
 
 SEED_BYTES = 32
+WRITTEN_SEED = re.compile(r"[0-9a-fA-F]{64}")
 PREFIX = "ed25519"
 NEXT = "_next"
 VERDICT_DOMAIN = b"flywheel.audit.verdict.v1\0"
@@ -157,14 +159,10 @@ def former_key_of(settings: "Settings") -> SigningKey | None:
 
 
 def _configured(secret: "SecretStr", variable: str) -> SigningKey:
-    written = secret.get_secret_value().strip()
-    try:
-        seed = bytes.fromhex(written)
-    except ValueError:
-        seed = b""
-    if len(seed) != SEED_BYTES:
+    """The key that a setting gives; what the setting holds is no local value of a frame that raises."""
+    if not WRITTEN_SEED.fullmatch(secret.get_secret_value().strip()):
         raise SigningKeyError(f"{variable} is no key: it has 64 hex digits; `openssl rand -hex 32` makes one")
-    return SigningKey.of_seed(seed)
+    return SigningKey.of_seed(bytes.fromhex(secret.get_secret_value().strip()))
 
 
 @lru_cache(maxsize=100)

@@ -3,6 +3,7 @@
 import logging
 import threading
 from pathlib import Path
+from traceback import TracebackException
 from typing import Any
 
 import pytest
@@ -39,10 +40,11 @@ def test_a_key_of_the_environment_is_hex_and_goes_before_the_file(settings: Sett
     given = settings.model_copy(update={"signing_key": secret("07" * 32)})
     assert signing_key_of(given).id == SigningKey.of_seed(b"\x07" * 32).id
     assert not key_file(settings).exists()
-    for wrong in ("07", "zz" * 32, "07" * 33):
+    for wrong in ("0badc0de", "zz" * 32, "07" * 33):
         with pytest.raises(SigningKeyError, match="FLYWHEEL_SIGNING_KEY is no key") as raised:
             signing_key_of(settings.model_copy(update={"signing_key": secret(wrong)}))
-        assert wrong not in str(raised.value) or wrong == "07"
+        shown = "".join(TracebackException.from_exception(raised.value, capture_locals=True).format())
+        assert shown.count(wrong) == shown.count(f"wrong = {wrong!r}"), "in the test's own frame alone"
 
 
 def secret(value: str) -> Any:
