@@ -161,7 +161,6 @@ class Walk:
     Args:
         heads: that the chain must contain; each was signed when the chain was so long.
         trusted: ids of keys that may stand at the beginning of a chain of keys; none: the first entry's may.
-        index_of: what the columns beside a verdict must say.
     """
 
     def __init__(self, *, heads: Iterable["Head"] = (), trusted: Iterable[str] = ()) -> None:
@@ -191,9 +190,7 @@ class Walk:
             key = self.keys.get(key_id_of(head.signature))
             if key is not None and not head.is_signed_by(key):
                 return self._of_head(head, EDITED_HEAD)
-            why = (
-                "the rest was cut off" if key else "its key is not here: the end was cut off, or it is another trail's"
-            )
+            why = "the rest was cut off" if key else "its key is not here: cut off, too, or it is another trail's"
             detail = f"{head.sequence:,} entries, and here are {self.sequence:,}; {why}"
             return self._of_head(head, f"has {detail}", sequence=self.sequence + 1, problem="missing")
         for erasure, contents in sorted(self._erasures.items()):
@@ -241,11 +238,13 @@ class Walk:
         return self._said(read, content)
 
     def _said(self, read: Read, content: Content) -> Finding | None:
-        if isinstance(content, Verdict):
-            return self._verdict(read, content)
-        return (
-            self._key(read.entry, content) if isinstance(content, KeyAnnounced) else self._erasure(read.entry, content)
-        )
+        match content:
+            case Verdict():
+                return self._verdict(read, content)
+            case KeyAnnounced():
+                return self._key(read.entry, content)
+            case Erasure():
+                return self._erasure(read.entry, content)
 
     def _erased(self, read: Read) -> Finding | None:
         entry = read.entry
