@@ -234,14 +234,16 @@ def shortened(found: dict[str, Any]) -> dict[str, Any]:
     """The same for a line of a table."""
     content = found["content"]
     says = {
-        "verdict": "{taskId} by {agentId}: {overallScore:.3f}, {passed}",
+        "verdict": "{taskId} by {agentId}: {passed}{score}",
         "key": "signs from here on: {keyId}",
         "erasure": "{by} erased {erased:,} contents",
     }[found["kind"]]
     if content is None:
         said = f"erased by entry {found['erased_in']:,}"
     else:
-        said = says.format(**content, passed="passed" if content.get("passedAllMandatory") else "not passed")
+        score = content.get("overallScore")
+        passed = "passed" if content.get("passedAllMandatory") else "not passed"
+        said = says.format(**content, passed=passed, score="" if score is None else f", {score:.3f}")
     at = f"{found['at']:%Y-%m-%d %H:%M:%S}"
     return {**found, "at": at, "says": said, "signed by": found["signature"].split(":")[1][:12]}
 

@@ -135,7 +135,7 @@ def test_entries_are_listed_and_shown_by_tenant_task_place_and_verdict(flywheel:
     by_id = json.loads(flywheel("audit", "show", one["content"]["verdictId"], "--json").output)
     assert by_id == json.loads(flywheel("audit", "show", str(one["sequence"]), "--json").output) == one
     people = flywheel("audit", "list").output
-    assert "t3 by agent-a: 0.900, passed" in people
+    assert "t3 by agent-a: passed, 0.900" in people
     assert "signs from here on" in people
     assert re.search(r"taskId +t2\n", flywheel("audit", "show", str(one["sequence"])).output)
     missing = flywheel("audit", "show", "99")

@@ -37,7 +37,10 @@ Hex32Bytes = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Verdict(Wire, frozen=True, kw_only=True, tag_field="kind", tag="verdict"):
-    """What the arbiter decided on a task's answer: the numbers that count, and by which working spec, if by one."""
+    """What the arbiter decided on a task's answer: the numbers that count, and by which working spec, if by one.
+
+    A change that a working spec alone judged has no scores of a rubric.
+    """
 
     version: Literal[1] = 1
     verdict_id: Id
@@ -46,8 +49,8 @@ class Verdict(Wire, frozen=True, kw_only=True, tag_field="kind", tag="verdict"):
     task_id: Identifier
     agent_id: Identifier
     decided_at: Timestamp
-    overall_score: Score
-    rubric_scores: RubricScores
+    overall_score: Score | None = None
+    rubric_scores: RubricScores | None = None
     quality_gates: tuple[QualityGate, ...]
     passed_all_mandatory: bool
     caws_compliant: bool

@@ -8,18 +8,17 @@ behind is appended by whoever comes next: another arbiter, ``flywheel audit deli
 import logging
 import secrets
 import threading
-import uuid
 from collections.abc import Callable
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import msgspec
 from msgspec import UNSET
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from flywheel.arbiter.audit_trail.contents import BY_SPEC, Sealed, encode_content, verdict_on
+from flywheel.arbiter.audit_trail.contents import BY_SPEC, Sealed, Verdict, encode_content, verdict_on
 from flywheel.arbiter.audit_trail.keys import VERDICT_DOMAIN
 from flywheel.arbiter.audit_trail.outbox import deliver, encode_sealed
 from flywheel.arbiter.audit_trail.rotation import settled_key
@@ -28,12 +27,41 @@ from flywheel.collection.collector import utc_now
 from flywheel.collection.forks import begin_in_children
 from flywheel.collection.writer import SegmentWriter
 from flywheel.errors import FlywheelError, SigningKeyError
-from flywheel.records import Caws, Evaluation
+from flywheel.records import Caws, Evaluation, QualityGate
 from flywheel.settings import Settings
 
 LOGGER = logging.getLogger(__name__)
 EVERY_S = 0.5
 LONGEST_PAUSE_S = 60.0
+
+
+class JudgedChange(Protocol):
+    """What a working spec says of a change (``flywheel.arbiter.evaluation.spec_evaluator.SpecEvaluation``)."""
+
+    @property
+    def verdict(self) -> SpecVerdict:
+        """By the spec."""
+        ...
+
+    @property
+    def quality_gates(self) -> tuple[QualityGate, ...]:
+        """What ran."""
+        ...
+
+    @property
+    def passed_all_mandatory(self) -> bool:
+        """Whether the change is accepted."""
+        ...
+
+    @property
+    def caws_compliant(self) -> bool:
+        """Whether it is what the spec asks for."""
+        ...
+
+    @property
+    def budget_compliant(self) -> bool:
+        """Whether it is within the spec's budgets."""
+        ...
 
 
 class Notary:
@@ -99,16 +127,24 @@ class Notary:
         if caws.spec_id is None:
             passed = tuple(gate.name for gate in evaluation.quality_gates if gate.passed)
             caws = Caws(gates_passed=passed)
-        verdict_id = uuid.uuid4().hex
         stated = msgspec.structs.replace(evaluation, caws=caws)
-        content = encode_content(verdict_on(stated, verdict_id=verdict_id, nonce=secrets.token_hex(16)))
-        sealed = Sealed(kind="verdict", content=content)
+        verdict = verdict_on(stated, verdict_id=new_id(), nonce=new_id())
+        signed = msgspec.structs.replace(caws, verdict_id=verdict.verdict_id, arbiter_signature=self.attest(verdict))
+        return msgspec.structs.replace(evaluation, caws=signed)
+
+    def attest(self, verdict: Verdict) -> str:
+        """The signature of a verdict, which waits on disk to be appended.
+
+        Raises:
+            AuditTrailError: it cannot be signed; the message says why.
+            OSError: there is no room for it.
+        """
+        sealed = Sealed(kind="verdict", content=encode_content(verdict))
         signature = self._key.sign(VERDICT_DOMAIN, sealed.digest)
         self._writer.append(encode_sealed(msgspec.structs.replace(sealed, signature=signature)))
         self._wake.set()
         self._start()
-        signed = msgspec.structs.replace(caws, verdict_id=verdict_id, arbiter_signature=signature)
-        return msgspec.structs.replace(evaluation, caws=signed)
+        return signature
 
     def signed(self, evaluation: Evaluation) -> Evaluation:
         """The same; one that cannot be signed goes without a verdict, is counted and logged."""
@@ -207,3 +243,53 @@ def sign_at_once(settings: Settings, engine: Engine, evaluation: Evaluation) -> 
         signed = notary.sign(evaluation)
         notary.deliver()
     return signed
+
+
+def sign_change_at_once(
+    settings: Settings,
+    engine: Engine,
+    judged: JudgedChange,
+    *,
+    task_id: str,
+    agent_id: str,
+    at: datetime,
+) -> Caws:
+    """The signed verdict on a change that a working spec judged and no rubric scored, in the trail when this returns.
+
+    Args:
+        settings: whose tenant it is, and where the key is.
+        engine: of the database that has the trail.
+        judged: what the spec says.
+        task_id: the task that the change was made for.
+        agent_id: who made it.
+        at: when it was judged.
+
+    Raises:
+        AuditTrailError: it cannot be signed; the message says why.
+        PoolError: the file of the key cannot be used.
+        OSError: a file cannot be written.
+        DatabaseError: PostgreSQL cannot be used; the verdict waits to be appended.
+    """
+    caws = Caws(**{name: getattr(judged.verdict, name) for name in BY_SPEC})
+    verdict = Verdict(
+        verdict_id=new_id(),
+        nonce=new_id(),
+        tenant_id=settings.tenant_id,
+        task_id=task_id,
+        agent_id=agent_id,
+        decided_at=at,
+        quality_gates=judged.quality_gates,
+        passed_all_mandatory=judged.passed_all_mandatory,
+        caws_compliant=judged.caws_compliant,
+        budget_compliant=judged.budget_compliant,
+        **{name: getattr(caws, name) for name in BY_SPEC},
+    )
+    with Notary(settings, engine) as notary:
+        signature = notary.attest(verdict)
+        notary.deliver()
+    return msgspec.structs.replace(caws, verdict_id=verdict.verdict_id, arbiter_signature=signature)
+
+
+def new_id() -> str:
+    """128 random bits: the id of a verdict, or its nonce."""
+    return secrets.token_hex(16)

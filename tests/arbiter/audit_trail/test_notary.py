@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from sqlalchemy import Engine
 
 from flywheel.arbiter.audit_trail.chain import Read
 from flywheel.arbiter.audit_trail.contents import Verdict, read_content
 from flywheel.arbiter.audit_trail.heads import read_head
 from flywheel.arbiter.audit_trail.keys import VERDICT_DOMAIN, PublicKey
-from flywheel.arbiter.audit_trail.notary import Notary, sign_at_once, under_spec, without_verdict
+from flywheel.arbiter.audit_trail.notary import Notary, sign_at_once, sign_change_at_once, under_spec, without_verdict
 from flywheel.arbiter.audit_trail.outbox import deliver, has_waiting
 from flywheel.arbiter.audit_trail.rotation import rotate, settled_key
 from flywheel.arbiter.audit_trail.trail import find, list_keys, newest
@@ -29,9 +29,9 @@ from flywheel.arbiter.settings import CacheSettings, ExecutionSettings
 from flywheel.collection.segments import closed_segments, write_closed_segment
 from flywheel.database import connect
 from flywheel.errors import AuditTrailError, DatabaseError, SegmentError
-from flywheel.records import BudgetUsage, Caws, CawsScores, Evaluation
+from flywheel.records import BudgetUsage, Caws, CawsScores, Evaluation, QualityGate
 from flywheel.settings import Settings
-from tests.arbiter.audit_trail.trails import evaluation
+from tests.arbiter.audit_trail.trails import NOON, evaluation
 from tests.arbiter.running.service import ScriptedAgent, broken, logs_of, service, task
 from tests.arbiter.running.test_late import verdict_of
 
@@ -114,6 +114,29 @@ def test_a_verdict_that_is_signed_at_once_is_in_the_trail_at_once(settings: Sett
     assert entry_of(engine, signed).entry.kind == "verdict"
     with pytest.raises(AuditTrailError, match="names no tenant"):
         sign_at_once(settings, engine, evaluation(tenant=None))
+
+
+class Judged(Struct):
+    """A change that a spec judged and no rubric scored."""
+
+    verdict: SpecVerdict = SPEC
+    quality_gates: tuple[QualityGate, ...] = evaluation().quality_gates
+    passed_all_mandatory: bool = False
+    caws_compliant: bool = False
+    budget_compliant: bool = True
+
+
+def test_a_change_that_a_spec_alone_judged_is_signed_without_scores(settings: Settings, engine: Engine) -> None:
+    caws = sign_change_at_once(settings, engine, Judged(), task_id="t9", agent_id="ann", at=NOON)
+    [verdict] = verdicts(engine)
+    assert (verdict.task_id, verdict.agent_id, verdict.tenant_id) == ("t9", "ann", settings.tenant_id)
+    assert (verdict.overall_score, verdict.rubric_scores, verdict.passed_all_mandatory) == (None, None, False)
+    assert (verdict.verdict_id, verdict.spec_id, verdict.gates_passed) == (
+        caws.verdict_id,
+        "FEAT-0017",
+        SPEC.gates_passed,
+    )
+    assert verify_trail(engine).intact
 
 
 # --- every way in which the arbiter logs ----------------------------------------------------------------------------
