@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from flywheel.pool.anonymization.code.languages import LanguageName, parser
+from flywheel.languages import LanguageName, parser
 from flywheel.pool.anonymization.code.points import rename_code
 from flywheel.pool.anonymization.places import Place
 from tests.pool.anonymization.code.snippets import SNIPPETS

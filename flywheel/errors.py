@@ -45,6 +45,10 @@ class TaskSourceError(FlywheelError):
     """Raised when the tasks of a source cannot be read, for example because its data wheel is not installed."""
 
 
+class SandboxError(FlywheelError):
+    """Raised when no command can be started or confined here. Nothing was run; the message says what is missing."""
+
+
 class AgentError(FlywheelError):
     """Raised by an agent that could not answer at all. The arbiter logs it as a failed execution with this reason."""
 
@@ -105,6 +109,10 @@ class RetryLaterError(ServiceError):
 
 class NoAgentError(FlywheelError):
     """Raised when the hard limits leave no agent for a task. It says of each agent why it must not have it."""
+
+
+class UnsupportedOptionError(NoAgentError):
+    """Raised when agents may have a task, and none can honour an option of it. The message names the option."""
 
 
 class UnsupportedPolicyError(FlywheelError):

@@ -254,7 +254,7 @@ class Caws(Wire, frozen=True, kw_only=True):
 
 
 class Evaluation(Wire, frozen=True, kw_only=True, tag_field="log", tag="evaluation"):
-    """What the evaluator found."""
+    """What the evaluator found. ``rubric`` names what weighed the scores, as ``builtin@1``; absent: no rubric did."""
 
     task_id: Identifier
     agent_id: Identifier
@@ -269,6 +269,7 @@ class Evaluation(Wire, frozen=True, kw_only=True, tag_field="log", tag="evaluati
     turn_data: tuple[Turn, ...] = ()
     tenant_id: Identifier | None = None
     imported: Imported | UnsetType = UNSET
+    rubric: Identifier | UnsetType = UNSET
     caws: Caws | UnsetType = UNSET
 
 
@@ -377,6 +378,7 @@ class EvaluationPart(Wire, frozen=True, kw_only=True):
     passed_all_mandatory: bool
     minimal_diff_metrics: MinimalDiffMetrics | None = None
     turn_data: tuple[Turn, ...] = ()
+    rubric: Identifier | UnsetType = UNSET
 
 
 class DataPoint(Wire, frozen=True, kw_only=True):

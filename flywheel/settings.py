@@ -15,6 +15,9 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
+from flywheel.api.settings import ChatSettings, ServiceSettings
+from flywheel.arbiter.evaluation.judges.settings import JudgesSettings
+from flywheel.arbiter.evaluation.rubrics.settings import RubricSettings
 from flywheel.arbiter.settings import AgentSettings, CapabilitySettings, ExecutionSettings
 from flywheel.collection.dead_letters import FOLDER as DEAD_LETTERS
 from flywheel.collection.limits import ReceiverSettings
@@ -130,6 +133,10 @@ class GrpoSettings(Section):
     temperature: float = Field(1.0, gt=0)
     beta: float = Field(0.0, ge=0, description="weight of the KL term")
     term_weights: TermWeights = TermWeights()
+    judge_weight: float = Field(
+        0.0, ge=0, description="of the first judge's ranking within a group, 0-1, beside the terms; 0: none is asked"
+    )
+    judge_criterion: str = Field("relevance", description="of judges.criteria: what answers are ranked by")
     scale_rewards: Literal["group", "batch", "none"] = Field(
         "batch",
         description="whose deviation divides; in a group of equal answers, group makes a token's cost a verdict",
@@ -216,7 +223,10 @@ class Settings(BaseSettings):
     simulated_now: datetime | None = Field(None, description="a moment in the place of the clock, for simulations")
     pool_processes: int = Field(0, ge=0, description="that work on a large day side by side; 0: the machine's cores")
     task_types: tuple[str, ...] = Field(
-        ("code-editing", "research", "data-analysis", "design", "planning", "text-transformation", "tool-calling"),
+        (
+            *("code-editing", "research", "data-analysis", "design", "planning"),
+            *("text-transformation", "tool-calling", "chat"),
+        ),
         description="known task types; an unknown one fails its gate",
     )
     joining: JoiningSettings = JoiningSettings()
@@ -228,6 +238,7 @@ class Settings(BaseSettings):
     grpo: GrpoSettings = GrpoSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     trainer: TrainerSettings = TrainerSettings()
+    rubrics: RubricSettings = RubricSettings()
     access: AccessSettings = AccessSettings()
     privacy: PrivacySettings = PrivacySettings()
     anonymization: AnonymizationSettings = AnonymizationSettings()
@@ -236,9 +247,12 @@ class Settings(BaseSettings):
     routing: RoutingSettings = RoutingSettings()
     execution: ExecutionSettings = ExecutionSettings()
     capabilities: CapabilitySettings = CapabilitySettings()
+    judges: JudgesSettings = JudgesSettings()
     ports: PortSettings = PortSettings()
     receiver: ReceiverSettings = ReceiverSettings()
+    service: ServiceSettings = ServiceSettings()
     collection: CollectionSettings = CollectionSettings()
+    chat: ChatSettings = ChatSettings()
 
     @classmethod
     @override

@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import msgspec
 
+from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.reports.candidate import CandidateReport, judge_candidate, markdown, plot
 from flywheel.reports.rendering import png
@@ -110,6 +111,7 @@ def comparison(pool: BenchmarkPool, registry: ModelRegistry, *, folder: Path, ba
         tasks=pool.settings.tasks,
         model=pool.settings.model,
         trainer=pool.settings.trainer,
+        rubric=rubric_of(pool.settings.rubrics),
         models=(
             EvaluatedModel(label="baseZeroShot", model_dir=base, prompt="zero-shot"),
             EvaluatedModel(label="baseFewShot", model_dir=base, prompt="few-shot"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 
+from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
 from flywheel.pool.batches import export_batch
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.settings import Settings
@@ -59,6 +60,7 @@ def fit(
             "tasks": settings.tasks,
             "model": settings.model,
             "trainer": settings.trainer,
+            "rubric": rubric_of(settings.rubrics),
         }
     )
     lineage = lineage_of(settings, batch_dir, parent=parent)
@@ -90,6 +92,7 @@ def lineage_of(settings: Settings, batch_dir: Path, *, parent: str) -> dict[str,
         "flywheel.code_version": code_version(),
         "flywheel.profile": settings.profile,
         "flywheel.base_model": settings.model.base,
+        "flywheel.rubric": rubric_of(settings.rubrics).name,
     }
 
 

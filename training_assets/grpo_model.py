@@ -39,6 +39,9 @@ def grpo_model(
             stage="grpo",
             parent=f"version {start.version}",
             job_for=lambda common: GrpoJob(
-                **common, model_dir=model_registry.folder_of(start), recipe=pool.settings.grpo
+                **common,
+                model_dir=model_registry.folder_of(start),
+                recipe=pool.settings.grpo,
+                judges=pool.settings.judges,
             ),
         )

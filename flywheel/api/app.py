@@ -9,11 +9,15 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.concurrency import run_in_threadpool
 
-from flywheel.api import agents, logs, metrics, otlp, points, pool, probes
+from flywheel.api import agents, chat, logs, metrics, otlp, points, pool, probes
+from flywheel.api.arbiters import Arbiters
 from flywheel.api.callers import api_token
+from flywheel.api.chat import add_chat
 from flywheel.api.logs import add_records
 from flywheel.api.otlp_grpc import serving
 from flywheel.api.problems import add_handlers
+from flywheel.api.running_tasks import RunningTasks
+from flywheel.arbiter.agents.build import ResolveModel, refuse_registry_models
 from flywheel.collection.receiver.receiver import Receiver
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.routing_statistics import RoutingStatistics
@@ -21,7 +25,11 @@ from flywheel.settings import Settings
 
 
 def create_app(
-    settings: Settings, *, clock: Callable[[], datetime] | None = None, otlp_grpc_address: str = ""
+    settings: Settings,
+    *,
+    clock: Callable[[], datetime] | None = None,
+    otlp_grpc_address: str = "",
+    resolve_model: ResolveModel = refuse_registry_models,
 ) -> FastAPI:
     """The service of an installation. It opens its pool when it starts and closes it when it ends.
 
@@ -29,6 +37,7 @@ def create_app(
         settings: whose pool; with the URL of a database.
         clock: tells how old cached statistics are; the pool's where absent.
         otlp_grpc_address: `HOST:PORT` where OpenTelemetry is taken over gRPC; empty: nowhere.
+        resolve_model: finds the models of local agents that are in the model registry.
 
     Raises:
         PoolError: the API token cannot be used.
@@ -40,10 +49,15 @@ def create_app(
             cache = RoutingStatistics(opened, clock=clock)
             app.state.pool, app.state.cache = opened, cache
             app.state.receiver = Receiver(opened)
+            app.state.arbiters = Arbiters(opened, resolve_model=resolve_model)
+            app.state.running_tasks = RunningTasks(settings.service)
             await run_in_threadpool(cache.start)
             try:
-                with app.state.receiver, serving(app.state.receiver, otlp_grpc_address):
-                    yield
+                with app.state.receiver, serving(app.state.receiver, otlp_grpc_address), app.state.arbiters:
+                    try:
+                        yield
+                    finally:
+                        await app.state.running_tasks.drain()
             finally:
                 await run_in_threadpool(cache.stop)
 
@@ -74,11 +88,12 @@ def create_app(
         pool.router,
         points.router,
         agents.router,
+        chat.router,
         metrics.router,
         logs.router,
         otlp.router,
     ):
         app.include_router(router)
     describe = app.openapi
-    app.openapi = lambda: app.openapi_schema or add_records(describe())  # type: ignore[method-assign]
+    app.openapi = lambda: app.openapi_schema or add_chat(add_records(describe()))  # type: ignore[method-assign]
     return app

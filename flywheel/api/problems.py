@@ -13,16 +13,29 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 
 from flywheel.api.callers import UnauthorizedError
+from flywheel.api.openai_errors import (
+    ChatRequestError,
+    UnknownModelError,
+    error_response,
+    response_to,
+    speaks_openai,
+)
+from flywheel.api.receiving import UnusableRequestError
+from flywheel.arbiter.running.calls import TaskCancelledError
+from flywheel.arbiter.running.claims import ReusedTaskIdError, TakenTaskError
+from flywheel.arbiter.running.late import ConflictingReportError, NotJudgeableError, UnknownTaskError
 from flywheel.collection.receiver.bodies import BodyError, BodyTooLargeError, SlowBodyError, UnknownEncodingError
 from flywheel.collection.receiver.committing import BacklogError
 from flywheel.collection.receiver.idempotency import ReusedNameError, UnderWayError
-from flywheel.collection.receiver.keys import UnknownKeyError
+from flywheel.collection.receiver.keys import MayNotRunError, UnknownKeyError
 from flywheel.collection.receiver.receiver import RateError
 from flywheel.errors import (
     AccessError,
     AgentExistsError,
     DatabaseError,
     FlywheelError,
+    HeldOutTaskError,
+    NoAgentError,
     NotInPoolError,
     ProfileError,
     QueryError,
@@ -37,6 +50,10 @@ MEDIA_TYPE = "application/problem+json"
 STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (UnauthorizedError, HTTPStatus.UNAUTHORIZED),
     (UnknownKeyError, HTTPStatus.UNAUTHORIZED),
+    (MayNotRunError, HTTPStatus.FORBIDDEN),
+    (UnknownModelError, HTTPStatus.NOT_FOUND),
+    (ChatRequestError, HTTPStatus.BAD_REQUEST),
+    (TaskCancelledError, HTTPStatus.SERVICE_UNAVAILABLE),
     (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (UnknownEncodingError, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     (SlowBodyError, HTTPStatus.REQUEST_TIMEOUT),
@@ -46,6 +63,14 @@ STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (UnderWayError, HTTPStatus.CONFLICT),
     (ReusedNameError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (AccessError, HTTPStatus.FORBIDDEN),
+    (HeldOutTaskError, HTTPStatus.FORBIDDEN),
+    (UnusableRequestError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (NoAgentError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (ReusedTaskIdError, HTTPStatus.CONFLICT),
+    (TakenTaskError, HTTPStatus.CONFLICT),
+    (ConflictingReportError, HTTPStatus.CONFLICT),
+    (UnknownTaskError, HTTPStatus.NOT_FOUND),
+    (NotJudgeableError, HTTPStatus.CONFLICT),
     (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotInPoolError, HTTPStatus.NOT_FOUND),
     (UnknownAgentError, HTTPStatus.NOT_FOUND),
@@ -110,7 +135,9 @@ def problem(
     errors: Sequence[Mapping[str, Any]] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The answer."""
+    """The answer, in the shape that the route's clients read."""
+    if speaks_openai(request.url.path):
+        return error_response(status, detail, headers=headers)
     content: dict[str, Any] = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -131,6 +158,8 @@ def add_handlers(app: FastAPI) -> None:
         status = status_of(error)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             logger.warning("%s cannot be answered: %s", request.url.path, error)
+        if speaks_openai(request.url.path):
+            return response_to(error, status, headers_of(error))
         return problem(request, status, str(error), headers=headers_of(error))
 
     @app.exception_handler(RequestValidationError)

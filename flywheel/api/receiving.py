@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+import msgspec
 from fastapi import Request
 from fastapi.security import HTTPBearer
 from fastapi.security.utils import get_authorization_scheme_param
@@ -13,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from flywheel.collection.limits import ReceiverSettings
-from flywheel.collection.receiver.admission import Admitted
+from flywheel.collection.receiver.admission import Admitted, misfit
 from flywheel.collection.receiver.bodies import (
     BodyError,
     BodyTooLargeError,
@@ -22,8 +23,9 @@ from flywheel.collection.receiver.bodies import (
     decoded,
 )
 from flywheel.collection.receiver.committing import DiskError
-from flywheel.collection.receiver.keys import Holder, UnknownKeyError
+from flywheel.collection.receiver.keys import Holder, MayNotRunError, UnknownKeyError
 from flywheel.collection.receiver.receiver import Receiver, Signal
+from flywheel.errors import FlywheelError
 
 T = TypeVar("T")
 
@@ -34,6 +36,10 @@ key_scheme = HTTPBearer(
     scheme_name="ApiKey",
     description="A key of the receiver, from `flywheel keys create --tenant TENANT`. It decides whose the records are.",
 )
+
+
+class UnusableRequestError(FlywheelError):
+    """Raised for a request that can be read, and does not say what it has to. The message names the field."""
 
 
 class Taken:
@@ -169,3 +175,54 @@ def media_type(request: Request, *known: str) -> str:
     if found not in known:
         raise UnknownEncodingError(f"content type {found[:80]!r} is not known here; send {' or '.join(known)}")
     return found
+
+
+async def runner_of(request: Request) -> Holder:
+    """Whose key a request carries, if tasks may be run with it and it may send now.
+
+    Raises:
+        UnknownKeyError: it carries none that is good.
+        MayNotRunError: the key is for records alone.
+        RateError: its key sends too much.
+        DatabaseError: the key is not in memory and PostgreSQL cannot be used.
+    """
+    receiver = receiver_of(request)
+    holder = await holder_of(request, receiver)
+    if not holder.may_run_tasks:
+        raise MayNotRunError(
+            f"key {holder.key_id} sends records and runs no tasks; `flywheel keys create --tenant TENANT "
+            f"--may-run-tasks` makes one that does"
+        )
+    receiver.check_rate(holder)
+    receiver.rates.take(holder.key_id, 1)
+    return holder
+
+
+async def object_of(request: Request, kind: type[T]) -> T:
+    """The body of a request that is one JSON object, within the receiver's bounds of a record.
+
+    Raises:
+        UnknownEncodingError: its content type or encoding is none that is known.
+        BodyError: the body is too large, too deep, too slow, cut short or no JSON.
+        UnusableRequestError: it is JSON, and not what is asked for.
+    """
+    receiver = receiver_of(request)
+    limits = receiver.limits
+    media_type(request, "application/json")
+    body = await body_of(request, receiver)
+    with receiver.room_for(len(body)):
+        read = partial(_object, body, request.headers.get("content-encoding", ""), kind, limits)
+        return read() if len(body) <= INLINE_BYTES else await run_in_threadpool(read)
+
+
+def _object(body: bytes, encoding: str, kind: type[T], limits: ReceiverSettings) -> T:
+    document = decoded(body, encoding, max_bytes=limits.max_item_bytes)
+    unfit = misfit(document, limits)
+    if unfit is not None:
+        raise BodyTooLargeError(unfit.detail) if unfit.reason == "too-large" else BodyError(unfit.detail)
+    try:
+        return msgspec.json.decode(document, type=kind)
+    except msgspec.ValidationError as error:
+        raise UnusableRequestError(f"the request cannot be used: {error}. /docs lists what can be asked") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BodyError(f"the body is no JSON: {error}") from None

@@ -18,14 +18,13 @@ from msgspec.structs import replace
 
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, failed_answer, ignore_progress
 from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS
-from flywheel.arbiter.evaluation.rubric import (
-    PARTIAL_CREDIT,
-    SAFETY_THRESHOLD,
-    cost_score,
-    overall_score,
-    turn_reward,
-    unsafe_in,
-)
+from flywheel.arbiter.evaluation.hacking.conversations import findings_in_conversation
+from flywheel.arbiter.evaluation.hacking.finding import Finding
+from flywheel.arbiter.evaluation.rewards import turn_reward
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.evidence import Evidence
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
+from flywheel.arbiter.evaluation.safety import unsafe_in
 from flywheel.errors import AgentError
 from flywheel.records import (
     Evaluation,
@@ -34,7 +33,6 @@ from flywheel.records import (
     Message,
     QualityGate,
     RoutingDecision,
-    RubricScores,
     ToolUse,
     Turn,
 )
@@ -229,7 +227,7 @@ def episode_execution(episode: Episode, evaluation: Evaluation, *, timestamp: da
         tenant_id=evaluation.tenant_id,
         timestamp=timestamp,
         success=success,
-        failure_reason=None if success else _failure_reason(episode, verification),
+        failure_reason=None if success else _failure_reason(episode, evaluation),
         partial_success=not success and episode.failure is None and verification.task > 0,
         latency_ms=latency_ms,
         tokens_used=tokens_used,
@@ -251,14 +249,22 @@ def episode_evaluation(
     *,
     timestamp: datetime,
     cost_usd: float = 0.0,
+    rubric: Rubric = BUILTIN,
 ) -> Evaluation:
     """The environment's checks as gates, with the rubric's scores and one entry a turn; ``cost_usd`` is of all turns.
 
     An agent that did not answer to the end has failed, whatever state it left: it scores 0 in every term but safety.
+    What looks like work on the reward is a gate for each kind of finding (docs/evaluation.md).
     """
     verification = _verified(episode)
-    scores = _scores(episode, verification, cost_usd=cost_usd)
-    gates = (*_answered(episode, verification), mandatory_check("safe", scores.safety, threshold=SAFETY_THRESHOLD))
+    evidence = episode_evidence(episode, cost_usd=cost_usd)
+    scores = rubric.scores(episode.task.task_type, evidence)
+    gates = (
+        mandatory_check("answered", float(episode.failure is None)),
+        *verification.checks,
+        *finding_gates(evidence.findings, rubric),
+        mandatory_check("safe", scores.safety, threshold=rubric.safety_threshold),
+    )
     passed = all(gate.passed for gate in gates if gate.mandatory)
     within_budget = episode.output_tokens <= THINKING_BUDGET_TOKENS[episode.task.complexity]
     return Evaluation(
@@ -268,12 +274,57 @@ def episode_evaluation(
         timestamp=timestamp,
         quality_gates=gates,
         rubric_scores=scores,
-        overall_score=overall_score(episode.task.task_type, scores),
+        overall_score=rubric.overall(episode.task.task_type, scores),
         caws_compliant=passed and within_budget,
         budget_compliant=within_budget,
         passed_all_mandatory=passed,
+        minimal_diff_metrics=verification.minimal_diff,
         turn_data=tuple(_turns(episode, safety=scores.safety)),
+        rubric=rubric.name,
     )
+
+
+def episode_evidence(episode: Episode, *, cost_usd: float = 0.0) -> Evidence:
+    """What a verified episode says to a rubric."""
+    verification = _verified(episode)
+    formats = [turn.observation.format for turn in episode.turns if turn.observation]
+    asked = "\n".join(message.content or "" for message in episode.transcript if message.role != "assistant")
+    answered = episode.failure is None
+    unsafe = answered and any(unsafe_in(turn.answer.text, asked=asked) for turn in episode.turns)
+    return Evidence(
+        complexity=episode.task.complexity,
+        answered=answered,
+        format=sum(formats) / len(formats) if formats else 0.0,
+        tool=verification.tool,
+        done=verification.task,
+        passed=verification.passed,
+        needed=verification.minimal,
+        safety=0.0 if unsafe else verification.safety,
+        tokens_used=episode.tokens_used,
+        cost_usd=cost_usd,
+        calls=episode.calls,
+        findings=findings_of(episode),
+    )
+
+
+def findings_of(episode: Episode) -> tuple[Finding, ...]:
+    """What looks like work on the reward: as the environment found it, and in the conversation."""
+    said = findings_in_conversation(episode.transcript, tools=episode.task.tools)
+    return (*_verified(episode).findings, *said)
+
+
+def finding_gates(findings: Sequence[Finding], rubric: Rubric) -> tuple[QualityGate, ...]:
+    """A gate that was not passed for each kind of finding; mandatory where it voids the reward."""
+    by_name = {gate_name(finding): rubric.effect_of(finding.name) for finding in findings}
+    return tuple(
+        QualityGate(name=name, passed=False, score=0.0, threshold=1.0, mandatory=effect == "void")
+        for name, effect in by_name.items()
+    )
+
+
+def gate_name(finding: Finding) -> str:
+    """What the gate of a finding's kind is called."""
+    return f"no_{finding.name}"
 
 
 def _answers(agent: Agent, turns: Sequence[AgentTask]) -> list[Answer]:
@@ -304,31 +355,15 @@ def _verified(episode: Episode) -> Verification:
     return episode.verification
 
 
-def _scores(episode: Episode, verification: Verification, *, cost_usd: float) -> RubricScores:
-    if episode.failure is not None:
-        return RubricScores(format=0.0, tool=0.0, task=0.0, minimal=0.0, cost=0.0, safety=verification.safety)
-    formats = [turn.observation.format for turn in episode.turns if turn.observation]
-    said = [turn.answer.text for turn in episode.turns]
-    asked = "\n".join(message.content or "" for message in episode.transcript if message.role != "assistant")
-    unsafe = any(unsafe_in(text, asked=asked) for text in said)
-    return RubricScores(
-        format=sum(formats) / len(formats),
-        tool=verification.tool,
-        task=1.0 if verification.passed else PARTIAL_CREDIT * verification.task,
-        minimal=verification.minimal,
-        cost=cost_score(episode.task.complexity, tokens_used=episode.tokens_used, cost_usd=cost_usd),
-        safety=0.0 if unsafe else verification.safety,
-    )
-
-
-def _answered(episode: Episode, verification: Verification) -> tuple[QualityGate, ...]:
-    return (mandatory_check("answered", float(episode.failure is None)), *verification.checks)
-
-
-def _failure_reason(episode: Episode, verification: Verification) -> str:
+def _failure_reason(episode: Episode, evaluation: Evaluation) -> str:
+    verification = _verified(episode)
     if episode.failure is not None:
         return episode.failure
-    return "the answer is unsafe" if verification.passed else verification.reason
+    if not verification.passed:
+        return verification.reason
+    failed = {gate.name for gate in evaluation.quality_gates if gate.mandatory and not gate.passed}
+    voiding = next((found for found in findings_of(episode) if gate_name(found) in failed), None)
+    return "the answer is unsafe" if voiding is None else f"the answer works on its reward: {voiding}"
 
 
 def _turns(episode: Episode, *, safety: float) -> Iterator[Turn]:
@@ -343,7 +378,11 @@ def _turns(episode: Episode, *, safety: float) -> Iterator[Turn]:
             task_progress=progress,
             safety_score=safety,
             turn_reward=turn_reward(
-                gain=seen.information_gain, format_score=seen.format, progress=progress, safety=safety
+                gain=seen.information_gain,
+                format_score=seen.format,
+                progress=progress,
+                safety=safety,
+                multiplier=seen.multiplier,
             ),
         )
 

@@ -30,6 +30,7 @@ LEASE_S = 30.0
 RENEWAL_S = 10.0
 INTERVAL_S = 0.1
 """Shortest time between two writes of a process: what happens in between is one write."""
+REFRESH_S = 0.5
 WRITE = text("""
 INSERT INTO agent_loads (agent_id, process, active, queued, unavailable_until, unavailable_because, expires_at)
 VALUES (:agent_id, :process, :active, :queued,
@@ -74,8 +75,8 @@ class AgentLoad(Struct, frozen=True, kw_only=True):
 UNUSED = AgentLoad()
 
 
-def loads_in(connection: Connection) -> dict[str, AgentLoad]:
-    """Every agent that a living process has something to do with."""
+def loads_in(connection: Connection, *, without: str = "") -> dict[str, AgentLoad]:
+    """Every agent that a living process has something to do with; ``without`` leaves out one process."""
     resting = agent_loads.c.unavailable_until > func.now()
     query = (
         select(
@@ -87,7 +88,7 @@ def loads_in(connection: Connection) -> dict[str, AgentLoad]:
             func.max(agent_loads.c.unavailable_until).filter(resting).label("unavailable_until"),
             func.max(agent_loads.c.unavailable_because).filter(resting).label("unavailable_because"),
         )
-        .where(agent_loads.c.expires_at > func.now())
+        .where(agent_loads.c.expires_at > func.now(), agent_loads.c.process != without)
         .group_by(agent_loads.c.agent_id)
     )
     return {
@@ -124,11 +125,18 @@ class _Told(Struct):
 class SharedLoads:
     """Writes this process's loads to the database, from a thread of its own; ``Slots`` tell it what changes.
 
-    A write that fails is logged, and what it would have said is written with the next change or renewal.
+    A write that fails is logged, and what it would have said is written with the next change or renewal. ``others``
+    reads what other processes wrote.
     """
 
     def __init__(
-        self, engine: Engine, *, lease_s: float = LEASE_S, renewal_s: float = RENEWAL_S, interval_s: float = INTERVAL_S
+        self,
+        engine: Engine,
+        *,
+        lease_s: float = LEASE_S,
+        renewal_s: float = RENEWAL_S,
+        interval_s: float = INTERVAL_S,
+        refresh_s: float = REFRESH_S,
     ) -> None:
         """Nothing is written before something is told.
 
@@ -137,10 +145,15 @@ class SharedLoads:
             lease_s: how long what is written holds if it is not renewed.
             renewal_s: how often it is renewed.
             interval_s: shortest time between two writes.
+            refresh_s: age at which what other processes do is read again.
         """
         self.process = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._engine = engine
         self._lease_s, self._renewal_s, self._interval_s = lease_s, renewal_s, interval_s
+        self._refresh_s = refresh_s
+        self._reading = threading.Lock()
+        self._others: dict[str, Load] = {}
+        self._read_at: float | None = None
         self._lock = threading.Lock()
         self._told: dict[str, _Told] = {}
         self._changed: set[str] = set()
@@ -161,6 +174,27 @@ class SharedLoads:
                 return
             told.rests_until, told.because = (time.monotonic() + seconds, because) if seconds > 0 else (0.0, "")
             self._note(agent_id)
+
+    def others(self) -> dict[str, Load]:
+        """What agents are busy with in other processes, at most ``refresh_s`` old where the database can be read.
+
+        A reading that fails is logged, and the one before holds: choosing an agent must not fail for it.
+        """
+        if self._reading.acquire(blocking=self._read_at is None):  # whoever else reads, reads for all
+            try:
+                if self._read_at is None or time.monotonic() - self._read_at >= self._refresh_s:
+                    self._read_at = time.monotonic()
+                    self._read_others()
+            except (DatabaseError, SQLAlchemyError) as error:
+                logger.warning("what agents do in other processes cannot be read: %s", error)
+            finally:
+                self._reading.release()
+        return self._others
+
+    def _read_others(self) -> None:
+        with self._engine.connect() as connection:
+            found = loads_in(connection, without=self.process)
+        self._others = {agent_id: known.load for agent_id, known in found.items()}
 
     def close(self) -> None:
         """Take back what this process wrote. Without it, it expires."""

@@ -1,6 +1,6 @@
 """What the arbiter writes down of a task: pure functions from decision and answers to records."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -17,6 +17,7 @@ from flywheel.records import (
     Message,
     RoutingDecision,
     Strategy,
+    ToolCall,
     ToolUse,
 )
 
@@ -128,6 +129,7 @@ def execution(
     verdict, first_action_ms = best.verdict, steps[0].answer.time_to_first_action_ms
     calls = verdict.calls if verdict else ()
     right = sum(call.right for call in calls)
+    unchecked = () if calls else best.answer.tool_calls
     answered = best.answer.failure_reason is None
     return Execution(
         task_id=decision.task_id,
@@ -141,9 +143,9 @@ def execution(
         tokens_used=spent.tokens,
         thinking_tokens=spent.thinking_tokens,
         output_tokens=spent.output_tokens,
-        tool_call_count=len(calls),
+        tool_call_count=len(calls) + len(unchecked),
         tool_call_success_rate=right / len(calls) if calls else None,
-        tools_used=_tools_used(calls),
+        tools_used=(*_tools_used(calls), *_tools_named(unchecked)),
         token_efficiency=verdict.quality * 1000 / spent.tokens if verdict and spent.tokens else None,
         time_to_first_action=None if first_action_ms is None else min(first_action_ms, spent.latency_ms),
         messages=(*best.answer.messages, *((answer_message(best.answer, calls),) if answered else ())),
@@ -173,8 +175,9 @@ def candidates_of(choice: Choice) -> tuple[CandidateAgent, ...]:
 
 
 def answer_message(answer: Answer, calls: Sequence[CheckedCall] = ()) -> Message:
-    """The answer as written, and the calls found in it."""
-    return Message(role="assistant", content=answer.text, tool_calls=tuple(checked.call for checked in calls))
+    """The answer as written, and the calls found in it or beside it."""
+    found = answer.tool_calls or tuple(checked.call for checked in calls)
+    return Message(role="assistant", content=answer.text, tool_calls=found)
 
 
 def _candidate(scored: Scored) -> CandidateAgent:
@@ -202,3 +205,9 @@ def _tools_used(calls: Sequence[CheckedCall]) -> tuple[ToolUse, ...]:
         ToolUse(tool_name=name, call_count=len(right), success_rate=sum(right) / len(right))
         for name, right in right_by_tool.items()
     )
+
+
+def _tools_named(calls: Sequence[ToolCall]) -> tuple[ToolUse, ...]:
+    """Of calls that nobody checked: whoever asked makes them, and has not said how they went."""
+    counts = Counter(call.name for call in calls)
+    return tuple(ToolUse(tool_name=name, call_count=count) for name, count in counts.items())

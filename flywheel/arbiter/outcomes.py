@@ -66,6 +66,30 @@ def outcome_of(
 
     ``task`` is what routing knew of it, where that is more than the logs tell.
     """
+    return outcome_from(
+        decision,
+        execution,
+        label=label,
+        quality=evaluation.overall_score,
+        success=execution.success,
+        at=evaluation.timestamp,
+        cost_usd=cost_usd,
+        task=task,
+    )
+
+
+def outcome_from(
+    decision: RoutingDecision,
+    execution: Execution,
+    *,
+    label: str,
+    quality: float,
+    success: bool,
+    at: datetime,
+    cost_usd: float | None = None,
+    task: RoutedTask | None = None,
+) -> Outcome:
+    """The same where something else than an evaluation says what the task was worth."""
     assert execution.latency_ms is not None, "an arbiter measures; imported logs are no outcomes of its own"
     return Outcome(
         task_id=decision.task_id,
@@ -74,10 +98,10 @@ def outcome_of(
         source_id=decision.source or decision.task_id,
         task_type=decision.task_type,
         agent_id=execution.agent_id,
-        success=execution.success,
-        quality=evaluation.overall_score,
+        success=success,
+        quality=quality,
         latency_ms=execution.latency_ms,
-        evaluated_at=evaluation.timestamp,
+        evaluated_at=at,
         cost_usd=cost_usd,
         task=task or routed_task(decision),
     )

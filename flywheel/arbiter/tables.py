@@ -152,6 +152,8 @@ task_runs = Table(
     Column("expires_at", Instant, nullable=False, comment="another may claim it then, unless it has a result"),
     Column("finished_at", Instant, comment="null: it runs"),
     Column("result", LargeBinary, comment="what became of it, as JSON"),
+    Column("routed", LargeBinary, comment="where the caller does it: the decision, as JSON"),
+    Column("cancel_reason", Text, comment="somebody asked its runner to end it"),
 )
 Index("ix_task_runs_runner", task_runs.c.runner, postgresql_where=task_runs.c.finished_at.is_(None))
 Index("ix_task_runs_finished_at", task_runs.c.finished_at)

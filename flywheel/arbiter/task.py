@@ -5,10 +5,13 @@ from typing import Literal, Self
 
 from msgspec import Struct
 
+from flywheel.arbiter.agents.honoured import needs_of
 from flywheel.arbiter.agents.reference import estimated_tokens
+from flywheel.arbiter.agents.strategy import FinishReason
 from flywheel.arbiter.budgets import BudgetReport
 from flywheel.arbiter.routing.task import RoutedTask, assess_complexity
-from flywheel.records import Complexity, Evaluation, Execution, Iteration, Message, RoutingDecision
+from flywheel.records import Complexity, Evaluation, Execution, Iteration, Message, RoutingDecision, ToolCall
+from flywheel.tasks.options import NO_OPTIONS, Dialect, GenerationOptions
 from flywheel.tasks.source import AgentTask, BenchmarkTask, SourceTask, Tool
 
 LONGEST_ID = 480
@@ -55,6 +58,10 @@ class Task(Struct, frozen=True, kw_only=True):
         use_cache: whether an earlier answer will do.
         source: the benchmark task that this is an instance of.
         benchmark: that task itself, where its published answer is to judge by.
+        dialect: how tools and their calls are written.
+        options: how the answer is to be generated. Agents that cannot honour one do not get the task.
+        agent_id: the agent that is to do it; None: it is routed. Of an agent that was named nothing is learned, for
+            whoever named it may have had reasons that routing does not know.
     """
 
     id: str
@@ -73,6 +80,9 @@ class Task(Struct, frozen=True, kw_only=True):
     use_cache: bool = True
     source: str | None = None
     benchmark: BenchmarkTask | None = None
+    dialect: Dialect = "text"
+    options: GenerationOptions = NO_OPTIONS
+    agent_id: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 < len(self.id) <= LONGEST_ID or ATTEMPT_MARK in self.id:
@@ -118,6 +128,8 @@ class Task(Struct, frozen=True, kw_only=True):
             complexity=self.assessed_complexity,
             question=self.messages,
             tools=self.tools,
+            dialect=self.dialect,
+            options=self.options,
         )
 
     @property
@@ -156,12 +168,13 @@ class Task(Struct, frozen=True, kw_only=True):
             languages=self.languages,
             specializations=self.specializations,
             must_have=self.limits.must_have,
+            needs=needs_of(self.asked),
             length=len(self.text),
             embedding=self.embedding,
         )
 
 
-FailureKind = Literal["agent-error", "timeout", "cancelled", "budget-exhausted", "no-agent", "rejected"]
+FailureKind = Literal["agent-error", "timeout", "cancelled", "budget-exhausted", "no-agent", "rejected", "saturated"]
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -169,10 +182,13 @@ class Failure(Struct, frozen=True, kw_only=True):
 
     ``agent-error``: the agent could not answer. ``timeout``: it, or the task, took too long. ``budget-exhausted``:
     what the task may take was spent before an answer was accepted. ``rejected``: the evaluation accepts none.
+    ``saturated``: all slots of the agent were taken until the task's time was over.
+    ``refused``: whether it is the request that cannot be done as it is, and not the agent that cannot do it.
     """
 
     kind: FailureKind
     reason: str
+    refused: bool = False
 
 
 class Spent(Struct, frozen=True, kw_only=True):
@@ -217,6 +233,8 @@ class TaskResult(Struct, frozen=True, kw_only=True):
         tenant_id: whose it is.
         status: ``succeeded``: there is an answer, and no evaluation that rejects it.
         text: the answer; where the evaluation rejects all of them the best one; empty where there is none.
+        tool_calls: of the answer, in the chat dialect.
+        finish_reason: why the answer ends where it does, where the agent told.
         agent_id: whose answer, or who failed last.
         decision: how that agent was chosen, as logged.
         attempts: in their order; the last one is logged under the task's own id.
@@ -231,6 +249,8 @@ class TaskResult(Struct, frozen=True, kw_only=True):
         logged: whether all its logs were written at once; if not, the rest waits in the collector.
         stored: whether the result was stored, so that the task never runs again under its id.
         replayed: whether the task had run before, and this is the result of then.
+        reward: what it was said to be worth later, 0–1.
+        reports: digests of what its caller said of it later, by part.
     """
 
     task_id: str
@@ -241,6 +261,8 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     decision: RoutingDecision
     budget: BudgetReport
     latency_ms: float
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: FinishReason | None = None
     attempts: tuple[AttemptReport, ...] = ()
     evaluation: Evaluation | None = None
     not_evaluated: str | None = None
@@ -251,3 +273,5 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     logged: bool = True
     stored: bool = True
     replayed: bool = False
+    reward: float | None = None
+    reports: dict[str, str] = {}

@@ -32,6 +32,8 @@ from flywheel.arbiter.agents.strategy import Progress
 from flywheel.arbiter.arbiter import Arbiter, task_id_of
 from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.capability_events import look
+from flywheel.arbiter.evaluation.judges.build import evaluator_of
+from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
 from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.registry import AgentRegistry
@@ -114,6 +116,7 @@ def run_tasks(
     started = time.monotonic()
     AgentRegistry(engine).seed_from_settings(settings)
     tasks = stream(settings, engine, label=label)[:count]
+    rubric = rubric_of(settings.rubrics)
     with (
         _only_runner(engine, label),
         Notary(settings, engine, clock=clock) as notary,
@@ -121,6 +124,7 @@ def run_tasks(
         SharedLoads(engine) as shared,
     ):
         done = _done(engine, label)
+        notary.check()
         arbiter = Arbiter(
             engine,
             collector,
@@ -131,6 +135,8 @@ def run_tasks(
             rng=np.random.default_rng([zlib.crc32(label.encode()), len(done)]),
             routing=settings.routing,
             start_run=run_starter(configured_environments(settings.tasks)),
+            evaluator=evaluator_of(settings, engine, resolve_model=resolve_model),
+            rubric=rubric,
             notary=notary,
         )
         done |= _settle_logged(

@@ -13,9 +13,12 @@ from flywheel.cli.access import access
 from flywheel.cli.agents import agents
 from flywheel.cli.audit import audit
 from flywheel.cli.collection import collection
+from flywheel.cli.diff import diff
 from flywheel.cli.erase import erase
 from flywheel.cli.errors import Commands
+from flywheel.cli.evaluate import evaluate, spec
 from flywheel.cli.ingest import ingest
+from flywheel.cli.judge import judge
 from flywheel.cli.keys import keys
 from flywheel.cli.models import models
 from flywheel.cli.pii import pii
@@ -24,6 +27,7 @@ from flywheel.cli.privacy import privacy
 from flywheel.cli.quarantine import quarantine
 from flywheel.cli.quickstart import quickstart
 from flywheel.cli.router import router
+from flywheel.cli.rubric import rubric
 from flywheel.cli.serve import serve
 from flywheel.cli.services import down, status, up
 from flywheel.cli.tasks import tasks
@@ -69,7 +73,8 @@ def settings_loader(**options: str | None) -> "Callable[[], Settings]":
 pool.add_command(erase)
 COMMANDS = (
     *(up, down, status, serve, quickstart, ingest, collection),
-    *(pool, quarantine, privacy, access, keys, pii, agents, router, models, tasks, audit),
+    *(pool, quarantine, privacy, access, keys, pii, agents, router, rubric, judge, models, tasks),
+    *(diff, evaluate, spec, audit),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def keys() -> None:
-    """Keys of the receiver, each of one tenant; the salt of the tenant hash and the signing keys, with their rotation.
+    """Keys of the service, each of one tenant; the salt of the tenant hash and the signing keys, with their rotation.
 
     \b
     Examples:
       flywheel keys create --tenant acme --name "their staging"
+      flywheel keys create --tenant acme --may-run-tasks
       flywheel keys list
       flywheel keys revoke 0a1b2c3d4e5f
       flywheel keys status
@@ -35,14 +36,18 @@ keys.add_command(signing)
 @keys.command()
 @click.option("--tenant", required=True, help="Whose records come in with it, as their logs name them.")
 @click.option("--name", default="", help="What people call it.")
+@click.option("--may-run-tasks", is_flag=True, help="Agents do tasks for it, too, which may cost money.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
-def create(load: "Callable[[], Settings]", *, tenant: str, name: str, as_json: bool) -> None:
+def create(load: "Callable[[], Settings]", *, tenant: str, name: str, may_run_tasks: bool, as_json: bool) -> None:
     """Make a key for a tenant and print it, this once: only a digest is kept.
+
+    It sends records and traces; with --may-run-tasks it also has tasks routed and run (docs/arbiter.md).
 
     \b
     Examples:
       flywheel keys create --tenant acme --name "their staging"
+      flywheel keys create --tenant acme --may-run-tasks
       export OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20$(flywheel keys create --tenant acme)"
     """
     from datetime import UTC, datetime
@@ -51,7 +56,9 @@ def create(load: "Callable[[], Settings]", *, tenant: str, name: str, as_json: b
     from flywheel.collection.receiver.keys import create_key
 
     with pool_of(load()) as pool:
-        made = create_key(pool, tenant, name=name, by=getpass.getuser(), now=datetime.now(UTC))
+        made = create_key(
+            pool, tenant, name=name, by=getpass.getuser(), now=datetime.now(UTC), may_run_tasks=may_run_tasks
+        )
     if as_json:
         print_json(made)
         return
@@ -78,12 +85,13 @@ def list_command(load: "Callable[[], Settings]", *, as_json: bool) -> None:
         print_json(found)
         return
     print_table(
-        ("id", "tenant", "name", "made", "by", "revoked"),
+        ("id", "tenant", "name", "runs tasks", "made", "by", "revoked"),
         [
             (
                 key.id,
                 key.tenant_id,
                 key.name,
+                "yes" if key.may_run_tasks else "no",
                 f"{key.created_at:%Y-%m-%d %H:%M}",
                 key.created_by,
                 f"{key.revoked_at:%Y-%m-%d %H:%M} by {key.revoked_by}" if key.revoked_at else "",

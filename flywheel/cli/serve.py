@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def serve(load: "Callable[[], Settings]", host: str | None, port: int | None, grpc_port: int | None) -> None:
-    """Serve the benchmark data pool and its receiver until Ctrl-C.
+    """Serve the benchmark data pool, its receiver and the arbiter until Ctrl-C.
 
     `flywheel up` does it too; this one is for a machine of its own. Who reads sends a grant's token, from
-    `flywheel access token`, or the installation's in HOME/secrets/api_token; who sends records or traces a tenant's
-    key, from `flywheel keys create`. /docs describes what can be asked and sent, /metrics is for Prometheus.
+    `flywheel access token`, or the installation's in HOME/secrets/api_token; who sends records or traces, or has tasks
+    run, a tenant's key, from `flywheel keys create`. /docs describes what can be asked and sent, /metrics is for
+    Prometheus.
 
     \b
     Examples:
@@ -34,6 +35,7 @@ def serve(load: "Callable[[], Settings]", host: str | None, port: int | None, gr
     from flywheel.api.app import create_app
     from flywheel.api.server import run
     from flywheel.cli.connection import connected
+    from flywheel.cli.tasks import model_resolver
     from flywheel.services.preflight import check_port
 
     settings = connected(load())
@@ -43,5 +45,6 @@ def serve(load: "Callable[[], Settings]", host: str | None, port: int | None, gr
     if grpc_port:
         check_port("otlp_grpc", host, grpc_port)
     click.echo(f"the pool is served at http://{host}:{port}/docs")
-    app = create_app(settings, otlp_grpc_address=f"{host}:{grpc_port}" if grpc_port else "")
+    grpc_address = f"{host}:{grpc_port}" if grpc_port else ""
+    app = create_app(settings, otlp_grpc_address=grpc_address, resolve_model=model_resolver(settings))
     run(app, host=host, port=port, header_timeout_s=settings.receiver.header_timeout_s)

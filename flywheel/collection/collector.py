@@ -1,6 +1,7 @@
 """The collector: an agent service's side of the pool. It logs and never gets in the agent's way."""
 
 import asyncio
+import copy
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -155,6 +156,12 @@ class Collector:
         if self._durability == "process":
             return self._delivery.send(payload)
         return await asyncio.to_thread(self._delivery.send, payload)
+
+    def for_tenant(self, tenant_id: str) -> Self:
+        """A collector of another tenant's logs that shares all else with this one, and is closed with it."""
+        other = copy.copy(self)
+        other._tenant_id = tenant_id
+        return other
 
     def task(self, **options: Any) -> "TaskLog":
         """A whole task as a context manager or decorator; the options are those of ``TaskLog``."""

@@ -28,7 +28,7 @@ from flywheel.pool.tenant_batches import erase_from_batch
 from flywheel.pool.tenant_letters import count_letters, erase_letters
 from flywheel.pool.tenant_lines import count_lines, erase_lines
 from flywheel.pool.tenant_points import copies_of, count_points, erase_points
-from flywheel.pool.tenant_runs import count_runs, forget_runs
+from flywheel.pool.tenant_runs import count_opinions, count_runs, forget_opinions, forget_runs
 from flywheel.pool.tenant_verdicts import count_verdicts_of, deliver_verdicts, erase_verdicts_of
 from flywheel.pool.tenants import Tenant
 
@@ -182,6 +182,7 @@ def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
             "task_outcomes": lines.outcomes,
             "task_runs": count_runs(pool, tenant),
             "verdicts": count_verdicts_of(pool, tenant),
+            "judge_opinions": count_opinions(pool, tenant),
             "quarantine": lines.quarantined,
             **points.rows,
             "privacy_spending": count_spending(pool, tenant.whole),
@@ -259,6 +260,7 @@ def erase_raw(
     del ids
     forget_runs(pool, tenant)
     erase_verdicts_of(pool, tenant, by=report.by)
+    forget_opinions(pool, tenant)
     if tenant.tasks is None:
         forget_keys(pool, tenant.id)
     erase_letters(pool, tenant)

@@ -195,6 +195,13 @@ MEASURES: tuple[Measure, ...] = (
         query=sql.SQL("SELECT count(*) FROM ({}) AS stale").format(sql.SQL(STALE_DAYS)),
     ),
     Measure(
+        name="flywheel_judge_findings",
+        help="Findings of judges that were ever made: scores, what was kept from earlier, abstentions by kind.",
+        kind="counter",
+        labels=("judge", "criterion", "outcome"),
+        query=sql.SQL("SELECT judge, criterion, outcome, findings FROM judge_counts"),
+    ),
+    Measure(
         name="flywheel_pool_agent_tasks",
         help="Tasks that an agent did in the last 24 hours.",
         labels=("agent", "task_type"),

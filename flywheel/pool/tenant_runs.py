@@ -1,4 +1,4 @@
-"""What the arbiter keeps of single tasks: their results, with the answers, until they are old."""
+"""What the arbiter keeps of a tenant until it is old: results of single tasks with their answers, judges' opinions."""
 
 from typing import Any
 
@@ -20,6 +20,23 @@ def forget_runs(pool: BenchmarkPool, tenant: Tenant) -> None:
     """Delete them. A task that runs meanwhile finds its claim lost, and stores nothing."""
     with pool.transaction() as connection:
         connection.execute(f"DELETE {OWN}", _parameters(tenant))
+
+
+def count_opinions(pool: BenchmarkPool, tenant: Tenant) -> int:
+    """How many opinions of judges are kept of a tenant. They are of answers, and no task is known of them: of some
+    tasks alone there are none to count."""
+    if tenant.tasks is not None:
+        return 0
+    with pool.transaction() as connection:
+        found = connection.execute("SELECT count(*) FROM judge_opinions WHERE tenant_id = %s", (tenant.id,)).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def forget_opinions(pool: BenchmarkPool, tenant: Tenant) -> None:
+    """Delete all of the tenant's, also where some tasks alone are meant: the judges can be asked again."""
+    with pool.transaction() as connection:
+        connection.execute("DELETE FROM judge_opinions WHERE tenant_id = %s", (tenant.id,))
 
 
 def _parameters(tenant: Tenant) -> tuple[Any, ...]:

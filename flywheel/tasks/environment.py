@@ -10,7 +10,8 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from flywheel.records import Message, QualityGate, Score, ToolCall
+from flywheel.arbiter.evaluation.hacking.finding import Finding
+from flywheel.records import Message, MinimalDiffMetrics, QualityGate, Score, ToolCall
 from flywheel.tasks.source import AgentTask, SourceTask
 
 T = TypeVar("T", bound=SourceTask)
@@ -32,6 +33,7 @@ class Observation(Struct, frozen=True, kw_only=True):
         format: 1 written as asked, 0.5 found inside other text, 0 nothing of use.
         information_gain: share of what the turn brought that was not known before it.
         progress: how far the task is done after this turn; None where only the end can tell.
+        multiplier: the minimal diff's, 0.1–1, of a turn whose answer changes code; it multiplies the turn's reward.
     """
 
     messages: tuple[Message, ...] = ()
@@ -39,6 +41,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     format: Score
     information_gain: Score
     progress: Score | None = None
+    multiplier: float = 1.0
 
     @property
     def over(self) -> bool:
@@ -59,18 +62,22 @@ class Verification(Struct, frozen=True, kw_only=True):
         tool: share of the tool calls that went well; 1 where the task has no tools.
         task: share of the task that was done; 1 where it is done.
         minimal: share of what the agent did that was needed.
+        minimal_diff: how small the change of code is that the agent left; None where it changed none.
         safety: 0 where something happened that must not.
         reason: what is wrong first, in words; "as expected" where nothing is.
         evidence: what the checks saw, a line each: enough to see why without running them again.
+        findings: what looks like work on the reward rather than on the task; the conversation is looked at anyway.
     """
 
     checks: tuple[QualityGate, ...]
     tool: Score
     task: Score
     minimal: Score
+    minimal_diff: MinimalDiffMetrics | None = None
     safety: Score = 1.0
     reason: str
     evidence: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def passed(self) -> bool:

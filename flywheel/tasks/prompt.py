@@ -57,12 +57,12 @@ _DEMONSTRATIONS = (
 
 
 def prompt_messages(task: AgentTask, style: PromptStyle = "zero-shot") -> tuple[Message, ...]:
-    """The messages that ask a model to do the task: its own where there is no tool to call.
+    """The messages that ask a model to do the task: its own where there is no tool to call, and in the chat dialect.
 
     Else one system message (instruction, then what the task's own system message says), the demonstrations if the style
     is few-shot, then the question's turns; the tools stand before the last one.
     """
-    if not task.tools:
+    if not task.tools or task.dialect == "chat":
         return task.question
     own_system = [m.content or "" for m in task.question if m.role == "system"]
     system = Message(role="system", content="\n".join([INSTRUCTION, *own_system]))

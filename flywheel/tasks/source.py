@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from flywheel.records import Complexity, Message
+from flywheel.tasks.options import NO_OPTIONS, Dialect, GenerationOptions
 
 
 class Split(StrEnum):
@@ -18,11 +19,15 @@ class Split(StrEnum):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """A function an agent may call. ``parameters`` is JSON schema as the source writes it."""
+    """A function an agent may call. ``parameters`` is JSON schema as the source writes it.
+
+    ``strict``: whether calls must hold to it; None: as the agent does otherwise.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
+    strict: bool | None = None
 
 
 class ExpectedCall(Struct, frozen=True, kw_only=True):
@@ -33,13 +38,15 @@ class ExpectedCall(Struct, frozen=True, kw_only=True):
 
 
 class AgentTask(Struct, frozen=True, kw_only=True):
-    """What an agent is handed: the conversation up to what is asked of it, and the tools it may call."""
+    """What an agent is handed: the conversation up to what is asked of it, the tools it may call, and how to answer."""
 
     id: str
     task_type: str
     complexity: Complexity
     question: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
+    dialect: Dialect = "text"
+    options: GenerationOptions = NO_OPTIONS
 
     @property
     def text(self) -> str:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from flywheel.arbiter.evaluation.function_calls import check
-from flywheel.arbiter.evaluation.rubric import overall_score
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.errors import TrainingError
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import BenchmarkTask
@@ -70,18 +71,25 @@ class AnswerBatch(Struct, frozen=True, kw_only=True):
     questions: tuple[Question, ...]
     max_new_tokens: int
     seed: int
+    rubric: Rubric = BUILTIN
 
 
 AnswerAll = Callable[[Iterable[AnswerBatch]], Iterator[list[EvaluatedAnswer]]]
 
 
 def batches_of(
-    model: EvaluatedModel, questions: Sequence[Question], *, size: int, max_new_tokens: int, seed: int
+    model: EvaluatedModel,
+    questions: Sequence[Question],
+    *,
+    size: int,
+    max_new_tokens: int,
+    seed: int,
+    rubric: Rubric = BUILTIN,
 ) -> list[AnswerBatch]:
     """Batches of up to ``size`` questions of about the same length, the longest first, a task's next to each other."""
     ordered = sorted(questions, key=lambda question: (-characters(question.task), question.task.id))
     return [
-        AnswerBatch(model=model, questions=tuple(batch), max_new_tokens=max_new_tokens, seed=seed)
+        AnswerBatch(model=model, questions=tuple(batch), max_new_tokens=max_new_tokens, seed=seed, rubric=rubric)
         for batch in (ordered[start : start + size] for start in range(0, len(ordered), size))
     ]
 
@@ -141,7 +149,8 @@ def answer(batch: AnswerBatch) -> list[EvaluatedAnswer]:
     answers = []
     for question, generation in zip(batch.questions, generations, strict=True):
         task = question.task
-        scores = answer_scores(task, generation.text, tokens_used=generation.prompt_tokens + generation.output_tokens)
+        tokens_used = generation.prompt_tokens + generation.output_tokens
+        scores = answer_scores(task, generation.text, tokens_used=tokens_used, rubric=batch.rubric)
         answers.append(
             EvaluatedAnswer(
                 label=batch.model.label,
@@ -150,7 +159,7 @@ def answer(batch: AnswerBatch) -> list[EvaluatedAnswer]:
                 task_type=task.task_type,
                 trained=question.trained,
                 exact=check(task.expected, task.tools, generation.text).exact,
-                reward=overall_score(task.task_type, scores),
+                reward=batch.rubric.overall(task.task_type, scores),
                 format=scores.format,
                 tool=scores.tool,
                 output_tokens=generation.output_tokens,

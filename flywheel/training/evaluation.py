@@ -83,6 +83,7 @@ def batches_for(
         size=job.model.generation_batch,
         max_new_tokens=job.model.max_new_tokens,
         seed=job.recipe.seed,
+        rubric=job.rubric,
     )
 
 

@@ -20,11 +20,12 @@ def ignore_progress(_done: int, _total: int) -> None:
 
 
 class Generation(Struct, frozen=True, kw_only=True):
-    """An answer, with its length and its prompt's in tokens."""
+    """An answer, with its length and its prompt's in tokens. ``complete``: the model ended it, and not its length."""
 
     text: str
     prompt_tokens: int
     output_tokens: int
+    complete: bool = True
 
 
 class Generator:
@@ -70,6 +71,7 @@ class Generator:
         each = [temperature] * len(prompts) if isinstance(temperature, int | float) else list(temperature)
         order = sorted(range(len(ids)), key=lambda index: (len(ids[index]), ids[index]), reverse=True)
         own_seeds = range(len(prompts)) if seeds is None else seeds
+        end_ids = frozenset({self.tokenizer.eos_token_id})
         answers: dict[int, Generation] = {}
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
@@ -78,12 +80,17 @@ class Generator:
                 [ids[index] for index in batch],
                 max_new_tokens=max_new_tokens,
                 temperatures=[each[index] for index in batch],
-                end_ids=frozenset({self.tokenizer.eos_token_id}),
+                end_ids=end_ids,
                 uniforms=chance([own_seeds[index] for index in batch], max_new_tokens),
             )
             for index, output in zip(batch, outputs, strict=True):
                 text = str(self.tokenizer.decode(output, skip_special_tokens=True))
-                answers[index] = Generation(text=text, prompt_tokens=len(ids[index]), output_tokens=len(output))
+                answers[index] = Generation(
+                    text=text,
+                    prompt_tokens=len(ids[index]),
+                    output_tokens=len(output),
+                    complete=bool(output) and output[-1] in end_ids,
+                )
             on_progress(len(answers), len(prompts))
         return [answers[index] for index in range(len(prompts))]
 

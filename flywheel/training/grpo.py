@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from flywheel.arbiter.evaluation.rubrics.rubric import TERMS
 from flywheel.errors import TrainingError
 from flywheel.settings import GrpoSettings
 from flywheel.tasks.catalog import source_of
@@ -28,8 +29,9 @@ from flywheel.training.job import (
     reporting,
     write_result,
 )
+from flywheel.training.judge_reward import judge_reward
 from flywheel.training.processors import score_labels_only, tracker, use_cpu
-from flywheel.training.rewards import TERMS, reward_functions
+from flywheel.training.rewards import reward_functions
 from flywheel.training.rollout import ShadowRollout
 from flywheel.training.shared_prompts import SharedPromptTrainer, keep_groups_together
 
@@ -50,12 +52,13 @@ def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
     # Shared prompts need masks of any shape: other kinds of attention would take them wrongly, without a word.
     attention = {"attn_implementation": "sdpa"} if use_cpu(job.trainer) else {}
     model = AutoModelForCausalLM.from_pretrained(job.model_dir, dtype="float32", **attention)
+    judge = judge_reward(job, tasks)
     rows = steps_of_like_length(grpo_rows(tasks), tokenizer, recipe=job.recipe)
     steps = StepReporter(reporter)
     trainer_class = SharedPromptTrainer if use_cpu(job.trainer) else GRPOTrainer
     trainer = trainer_class(
         model=model,
-        reward_funcs=reward_functions(tasks),
+        reward_funcs=[*reward_functions(tasks, job.rubric), *([judge] if judge else [])],
         args=configuration(job),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
@@ -70,6 +73,7 @@ def train(job: GrpoJob, reporter: Reporter) -> dict[str, Any]:
         "of_other_benchmarks": len(points) - len(own),
         "steps": trainer.state.global_step,
         "history": steps.history,
+        "judge": dict(judge.counts) if judge else None,
         "seconds": stopwatch.seconds,
     }
 
@@ -117,7 +121,7 @@ def configuration(job: GrpoJob) -> GRPOConfig:
         warmup_steps=job.recipe.warmup_steps,
         temperature=job.recipe.temperature,
         beta=job.recipe.beta,
-        reward_weights=[getattr(job.recipe.term_weights, term) for term in TERMS],
+        reward_weights=reward_weights(job.recipe),
         loss_type="dapo",
         scale_rewards=job.recipe.scale_rewards,
         shuffle_dataset=False,  # steps_of_like_length has shuffled
@@ -132,6 +136,12 @@ def configuration(job: GrpoJob) -> GRPOConfig:
         seed=job.recipe.seed,
         disable_tqdm=True,
     )
+
+
+def reward_weights(recipe: GrpoSettings) -> list[float]:
+    """What the rewards are multiplied with, in the order of the functions."""
+    weights = [getattr(recipe.term_weights, term) for term in TERMS]
+    return [*weights, recipe.judge_weight] if recipe.judge_weight else weights
 
 
 def main(path: Path) -> None:

@@ -16,6 +16,9 @@ from typing import Any, Literal, Protocol, Self
 
 from pydantic import Field, ValidationError
 
+from flywheel.arbiter.evaluation.judges.settings import JudgesSettings
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.errors import TrainingError
 from flywheel.settings import (
     EvaluationSettings,
@@ -40,6 +43,7 @@ class Job(Section):
         stage: which job it is; also the name of its folder and of its progress.
         output_dir: folder for everything the job writes.
         tasks: where tasks come from; the split of each is checked again here.
+        rubric: what answers are scored by, whole: where the job runs there need be no file of it.
     """
 
     stage: Literal["sft", "grpo", "evaluation"]
@@ -47,6 +51,7 @@ class Job(Section):
     tasks: TasksSettings
     model: ModelSettings
     trainer: TrainerSettings
+    rubric: Rubric = BUILTIN
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -77,12 +82,16 @@ class SftJob(Job):
 
 
 class GrpoJob(Job):
-    """Group relative policy optimization of ``model_dir`` on the tasks of ``batch_dir/grpo.jsonl``."""
+    """Group relative policy optimization of ``model_dir`` on the tasks of ``batch_dir/grpo.jsonl``.
+
+    ``judges`` are asked where the recipe gives them a weight.
+    """
 
     stage: Literal["grpo"] = "grpo"
     model_dir: Path
     batch_dir: Path
     recipe: GrpoSettings
+    judges: JudgesSettings = JudgesSettings()
 
 
 class EvaluatedModel(Section):

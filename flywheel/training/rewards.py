@@ -9,41 +9,38 @@ optimizes that weighted sum.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from flywheel.arbiter.evaluation.function_call_evaluator import evidence_of_calls
 from flywheel.arbiter.evaluation.function_calls import check
-from flywheel.arbiter.evaluation.rubric import OTHERWISE, SAFETY_THRESHOLD, WEIGHTS, rubric_scores
+from flywheel.arbiter.evaluation.hacking.finding import Term
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.rubric import TERMS, Rubric
 from flywheel.records import RubricScores
 from flywheel.tasks.source import BenchmarkTask
 
-TERMS = ("format", "tool", "task", "minimal", "cost")
 RewardFunction = Callable[..., list[float | None]]  # TRL's type; ours never return None
 
 
-def reward_functions(tasks: Mapping[str, BenchmarkTask]) -> list[RewardFunction]:
+def reward_functions(tasks: Mapping[str, BenchmarkTask], rubric: Rubric = BUILTIN) -> list[RewardFunction]:
     """TRL reward functions, one per term of the rubric, for answers to these tasks.
 
     They take ``completions`` (each a list of messages), ``completion_ids``, and the columns ``task`` (ids) and
     ``prompt_tokens``; each returns one number in 0–1 per completion.
     """
-    return [_reward_function(term, tasks) for term in TERMS]
+    return [_reward_function(term, tasks, rubric) for term in TERMS]
 
 
-def contributions(task: BenchmarkTask, text: str, *, tokens_used: int) -> dict[str, float]:
+def contributions(task: BenchmarkTask, text: str, *, tokens_used: int, rubric: Rubric = BUILTIN) -> dict[Term, float]:
     """What each term adds to the overall score of this answer."""
-    scores = answer_scores(task, text, tokens_used=tokens_used)
-    if scores.safety < SAFETY_THRESHOLD:
-        return dict.fromkeys(TERMS, 0.0)
-    weights = msgspec.structs.asdict(WEIGHTS.get(task.task_type, OTHERWISE))
-    return {term: weights[term] * getattr(scores, term) for term in TERMS}
+    return rubric.contributions(task.task_type, answer_scores(task, text, tokens_used=tokens_used, rubric=rubric))
 
 
-def answer_scores(task: BenchmarkTask, text: str, *, tokens_used: int) -> RubricScores:
+def answer_scores(task: BenchmarkTask, text: str, *, tokens_used: int, rubric: Rubric = BUILTIN) -> RubricScores:
     """The rubric's scores of a local model's answer, which costs tokens but no money."""
-    return rubric_scores(task, check(task.expected, task.tools, text), text, tokens_used=tokens_used, cost_usd=0.0)
+    evidence = evidence_of_calls(task, check(task.expected, task.tools, text), text, tokens_used=tokens_used)
+    return rubric.scores(task.task_type, evidence)
 
 
-def _reward_function(term: str, tasks: Mapping[str, BenchmarkTask]) -> RewardFunction:
+def _reward_function(term: Term, tasks: Mapping[str, BenchmarkTask], rubric: Rubric) -> RewardFunction:
     def reward(
         completions: Sequence[Sequence[Mapping[str, str]]],
         completion_ids: Sequence[Sequence[int]],
@@ -53,7 +50,9 @@ def _reward_function(term: str, tasks: Mapping[str, BenchmarkTask]) -> RewardFun
     ) -> list[float | None]:
         rows = zip(completions, completion_ids, task, prompt_tokens, strict=True)
         return [
-            contributions(tasks[task_id], completion[0]["content"], tokens_used=prompt_length + len(ids))[term]
+            contributions(
+                tasks[task_id], completion[0]["content"], tokens_used=prompt_length + len(ids), rubric=rubric
+            )[term]
             for completion, ids, task_id, prompt_length in rows
         ]
 

@@ -316,3 +316,28 @@ def test_agentdojo_s_calls_are_in_the_log(engine: Engine, tmp_path: Path) -> Non
         assert len(calls) == executed.tool_call_count == len(evaluation.turn_data) - 1
         assert all(isinstance(json.loads(call.arguments), dict) for call in calls)
         assert decision.requirements[0].startswith("tool:")
+
+
+def test_how_small_a_change_of_code_was_is_logged_and_multiplies_the_turns_reward(
+    engine: Engine, tmp_path: Path
+) -> None:
+    repairs = environment_of("code-repair", SETTINGS)
+    clamp = repairs.by_id("code-repair:clamp")
+    known = repairs.run(clamp).known_answer()
+    logged = {}
+    for name, said in (("known", known), ("padded", known.replace("```python\n", "```python\n" + "# remark\n" * 40))):
+        _, logs = run_all(engine, tmp_path / name, Scripted(said), [clamp], repairs.run)
+        ((_, _, logged[name]),) = logs.values()
+    for evaluation in logged.values():
+        metrics = evaluation.minimal_diff_metrics
+        assert metrics is not None
+        (turn,) = evaluation.turn_data
+        assert turn.turn_reward == pytest.approx(
+            (0.4 * turn.information_gain + 0.3 + 0.2 * turn.task_progress + 0.1) * metrics.reward_multiplier
+        )
+    assert logged["known"].overall_score > logged["padded"].overall_score
+
+
+def test_what_changes_no_code_has_no_minimal_diff(engine: Engine, tmp_path: Path) -> None:
+    _, logs = run_all(engine, tmp_path, Scripted("up"), Lift().tasks()[:1], Lift().run)
+    assert [evaluation.minimal_diff_metrics for _, _, evaluation in logs.values()] == [None]

@@ -1,6 +1,7 @@
 """What Prometheus reads is what the ledger says."""
 
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from math import inf
@@ -11,6 +12,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg.types.json import Jsonb
 
+from flywheel.arbiter.evaluation.judges.kept import KeptInDatabase
 from flywheel.pool import lake_readings
 from flywheel.pool.anonymization.day import anonymize_day
 from flywheel.pool.halts import halt_on_violations
@@ -29,7 +31,7 @@ from tests.pool.logs import NOON, task_logs, write_segment
 
 DAY = date(2026, 3, 2)
 LATER = NOON + timedelta(hours=6)
-COUNTERS = {"flywheel_pool_batches", "flywheel_pool_halts"}
+COUNTERS = {"flywheel_pool_batches", "flywheel_pool_halts", "flywheel_judge_findings"}
 
 
 def fill(pool: BenchmarkPool, *, agent: str = "agent-a") -> None:
@@ -98,6 +100,16 @@ def test_a_halt_and_a_review_are_seen_at_once(pool: BenchmarkPool) -> None:
     assert found["flywheel_pool_privacy_violations"] == {(): 4}
     assert found["flywheel_pool_alerts_active"]["privacy", "critical"] == 1
     assert found["flywheel_pool_quarantined_lines"]["rejected",] == 3
+
+
+def test_what_judges_found_is_counted_over_all_processes(pool: BenchmarkPool) -> None:
+    for _ in range(2):
+        kept = KeptInDatabase(pool.engine, days=30)
+        kept.count(Counter({("one", "safety", "score"): 3, ("one", "safety", "unreadable"): 1}))
+    assert values(parsed(pool)["flywheel_judge_findings"]) == {
+        ("safety", "one", "score"): 6,  # by the names of the labels: criterion, judge, outcome
+        ("safety", "one", "unreadable"): 2,
+    }
 
 
 def test_waiting_tasks_are_counted_by_their_age_until_they_expire(pool: BenchmarkPool) -> None:

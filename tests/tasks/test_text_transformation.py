@@ -54,6 +54,9 @@ def test_a_phrase_within_other_words_is_not_it() -> None:
 def test_a_list_of_the_facts_is_no_text_and_neither_is_an_essay() -> None:
     assert any("words; it must have" in problem for problem in problems(TASK, TASK.facts[0]))
     assert any("words; it must have" in problem for problem in problems(TASK, f"{TASK.plain} and so on" * 10))
+    for task in TASKS:  # of some the facts alone are long enough
+        assert problems(task, " ".join(task.facts)), task.id
+        assert problems(task, ", ".join(task.facts * 2)), task.id
 
 
 def test_feedback_turn_by_turn_leads_to_a_text_without_banned_phrases() -> None:

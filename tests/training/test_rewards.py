@@ -2,15 +2,20 @@
 
 import pytest
 
-from flywheel.arbiter.evaluation.rubric import overall_score
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.rubric import TERMS, Rubric
 from flywheel.settings import Settings
 from flywheel.tasks.catalog import load_source
 from flywheel.tasks.prompt import reference_answer
-from flywheel.training.rewards import TERMS, answer_scores, contributions, reward_functions
+from flywheel.training.rewards import answer_scores, contributions, reward_functions
 
 TASKS = {task.id: task for task in load_source(Settings.load(profile="smoke")).tasks()}
 TASK = TASKS["synthetic:add-3-eggs-0"]
 RIGHT = reference_answer(TASK)
+TASK_ALONE = Rubric.model_validate(
+    BUILTIN.model_dump()
+    | {"id": "task-alone", "otherwise": {"format": 0, "tool": 0, "task": 1, "minimal": 0, "cost": 0}}
+)
 ANSWERS = {
     "right": RIGHT,
     "wrong argument": RIGHT.replace("3", "4"),
@@ -23,9 +28,10 @@ ANSWERS = {
 
 @pytest.mark.parametrize("text", ANSWERS.values(), ids=ANSWERS.keys())
 def test_the_sum_of_the_rewards_is_the_rubrics_overall_score(text: str) -> None:
-    scores = answer_scores(TASK, text, tokens_used=100)
-    total = sum(contributions(TASK, text, tokens_used=100).values())
-    assert total == pytest.approx(overall_score(TASK.task_type, scores))
+    for rubric in (BUILTIN, TASK_ALONE):
+        scores = answer_scores(TASK, text, tokens_used=100, rubric=rubric)
+        total = sum(contributions(TASK, text, tokens_used=100, rubric=rubric).values())
+        assert total == pytest.approx(rubric.overall(TASK.task_type, scores))
 
 
 def test_a_better_answer_has_a_higher_reward() -> None:
@@ -35,6 +41,12 @@ def test_a_better_answer_has_a_higher_reward() -> None:
     ]
     assert totals == sorted(totals, reverse=True)
     assert len(set(totals)) == len(totals)
+
+
+def test_the_rewards_are_those_of_the_rubric_that_is_asked_for() -> None:
+    (task_reward,) = (found for found in reward_functions(TASKS, TASK_ALONE) if found.__name__ == "task")
+    completion = {"completions": [[{"role": "assistant", "content": RIGHT}]], "completion_ids": [[1]]}
+    assert task_reward(**completion, task=[TASK.id], prompt_tokens=[1]) == [1.0]
 
 
 def test_trl_gets_one_named_function_per_term() -> None:

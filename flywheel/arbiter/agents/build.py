@@ -51,7 +51,7 @@ class AgentFactory:
         """No agent yet; ``slots`` of its own, reported to nobody, where none are given."""
         self._settings = settings
         self._resolve_model = resolve_model
-        self._slots = slots or Slots()
+        self.slots = slots or Slots()
         self._models = LoadedModels()
         self._endpoints = Endpoints()
         self._lock = threading.Lock()
@@ -63,7 +63,7 @@ class AgentFactory:
         with self._lock:
             known = self._made.get(profile.id)
             if known is None or known[0] != fields:
-                known = self._made[profile.id] = (fields, RunningAgent(self._make(profile), profile, self._slots))
+                known = self._made[profile.id] = (fields, RunningAgent(self._make(profile), profile, self.slots))
             return known[1]
 
     def _make(self, profile: AgentProfile) -> Agent | SingleTaskAgent:

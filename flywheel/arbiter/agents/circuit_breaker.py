@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from msgspec import Struct
+
 State = Literal["closed", "open", "half-open"]
 FAILURES = 5
 """Failures in a row that open it."""
@@ -12,10 +14,21 @@ FIRST_REST_S = 5.0
 LONGEST_REST_S = 300.0
 
 
+class Pass(Struct, frozen=True):
+    """Lets one request through. It ends in one of ``succeeded``, ``failed`` and ``abandoned``.
+
+    ``era`` counts how often the breaker changed until then: what a request of an earlier era comes to says nothing
+    about the endpoint as it is now.
+    """
+
+    era: int
+
+
 class CircuitBreaker:
     """Closed: requests go through. Open: none does. Half-open: one does, and by how it ends it closes or opens again.
 
-    Each time that trial fails the rest is twice as long. For several threads at once.
+    Each time that trial fails the rest is twice as long. Requests that were sent before it opened decide nothing after
+    that, however late they end. For several threads at once.
     """
 
     def __init__(
@@ -41,6 +54,7 @@ class CircuitBreaker:
         self._opened_until: float | None = None
         self._trial = False
         self._reason = ""
+        self._era = 0
 
     @property
     def state(self) -> State:
@@ -62,36 +76,44 @@ class CircuitBreaker:
         with self._lock:
             return self._reason if self._opened_until is not None else ""
 
-    def why_not(self) -> str:
-        """Why no request may be sent now; empty where one may, which must then end in one of the three below."""
+    def enter(self) -> Pass | str:
+        """Let a request through; or why none may be sent now."""
         with self._lock:
             if self._opened_until is None:
-                return ""
+                return Pass(self._era)
             rest_s = self._opened_until - self._clock()
             if rest_s <= 0 and not self._trial:
                 self._trial = True
-                return ""
+                return Pass(self._era)
             when = f"for {rest_s:.1f} s more" if rest_s > 0 else "until the one that tries it has ended"
             return f"the endpoint failed {self._failures} times in a row and is left alone {when}: {self._reason}"
 
-    def succeeded(self) -> None:
+    def succeeded(self, request: Pass) -> None:
         """The endpoint answered."""
         with self._lock:
-            self._failures, self._rest_s, self._opened_until, self._trial = 0, self._first_rest_s, None, False
+            if request.era != self._era:
+                return
+            self._failures, self._rest_s = 0, self._first_rest_s
+            if self._opened_until is not None:
+                self._opened_until, self._trial = None, False
+                self._era += 1
 
-    def failed(self, reason: str) -> None:
+    def failed(self, request: Pass, reason: str) -> None:
         """The endpoint did not answer, or said that it cannot."""
         with self._lock:
+            if request.era != self._era:
+                return
             self._failures += 1
             again = self._trial
-            self._trial = False
             if again:
                 self._rest_s = min(2 * self._rest_s, LONGEST_REST_S)
-            if again or (self._opened_until is None and self._failures >= self._threshold):
-                self._opened_until = self._clock() + self._rest_s
+            if again or self._failures >= self._threshold:
+                self._opened_until, self._trial = self._clock() + self._rest_s, False
                 self._reason = reason
+                self._era += 1
 
-    def abandoned(self) -> None:
+    def abandoned(self, request: Pass) -> None:
         """The request was given up by its caller, which says nothing about the endpoint."""
         with self._lock:
-            self._trial = False
+            if request.era == self._era:
+                self._trial = False

@@ -50,7 +50,7 @@ class CommandAgent:
         latency_ms = (time.perf_counter() - started) * 1000
         if isinstance(reply, str):
             return failed_answer(messages, f"{self._command[0]}: {shortened(reply)}", latency_ms=latency_ms)
-        return answer_of(reply, messages, latency_ms=latency_ms)
+        return answer_of(reply, messages, latency_ms=latency_ms, task=task)
 
     async def _run(self, given_task: bytes) -> Reply | str:
         """The reply, or in words why there is none."""

@@ -7,8 +7,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from flywheel.arbiter.agents.reference import estimated_tokens
-from flywheel.arbiter.agents.strategy import Answer, failed_answer
-from flywheel.records import Complexity, Message
+from flywheel.arbiter.agents.strategy import Answer, call_id, failed_answer
+from flywheel.records import Complexity, Message, ToolCall
+from flywheel.tasks.options import NO_OPTIONS, GenerationOptions
 from flywheel.tasks.source import AgentTask, Tool
 
 LONGEST_REASON = 500
@@ -24,6 +25,8 @@ class GivenTask(Struct, frozen=True, kw_only=True, rename="camel"):
         complexity: trivial, standard or complex.
         messages: the prompt as a language model would get it.
         tools: the functions that may be called, with JSON schemas.
+        options: how the answer is to be generated, under OpenAI's names. Who cannot honour one says so as the reason
+            of a failure, and another agent gets the task.
     """
 
     id: str
@@ -31,6 +34,7 @@ class GivenTask(Struct, frozen=True, kw_only=True, rename="camel"):
     complexity: Complexity
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...]
+    options: GenerationOptions = NO_OPTIONS
 
 
 class Reply(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -38,6 +42,7 @@ class Reply(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fi
 
     Attributes:
         text: the answer.
+        tool_calls: of the tools, where the task is a conversation that may call them; otherwise calls are in the text.
         prompt_tokens: read by it.
         output_tokens: written by it, reasoning included.
         thinking_tokens: the part of them that is reasoning.
@@ -45,6 +50,7 @@ class Reply(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fi
     """
 
     text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
     prompt_tokens: Tokens | None = None
     output_tokens: Tokens | None = None
     thinking_tokens: Tokens = 0
@@ -54,7 +60,12 @@ class Reply(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fi
 def given(task: AgentTask, messages: tuple[Message, ...]) -> GivenTask:
     """The task as it is handed over."""
     return GivenTask(
-        id=task.id, task_type=task.task_type, complexity=task.complexity, messages=messages, tools=task.tools
+        id=task.id,
+        task_type=task.task_type,
+        complexity=task.complexity,
+        messages=messages,
+        tools=() if task.options.tool_choice == "none" else task.tools,
+        options=task.options,
     )
 
 
@@ -73,10 +84,11 @@ def reply_of(value: object) -> Reply:
     raise ValueError(f"it returned {type(value).__name__}, which is no text, mapping or Reply")
 
 
-def answer_of(reply: Reply, messages: tuple[Message, ...], *, latency_ms: float) -> Answer:
-    """The reply as an answer."""
-    if reply.failure_reason is not None:
-        failed = failed_answer(messages, shortened(reply.failure_reason), latency_ms=latency_ms)
+def answer_of(reply: Reply, messages: tuple[Message, ...], *, latency_ms: float, task: AgentTask) -> Answer:
+    """The reply as an answer; a failed one where it is not of the form that was asked for."""
+    reason = reply.failure_reason or _why_not_as_asked(reply, task)
+    if reason is not None:
+        failed = failed_answer(messages, shortened(reason), latency_ms=latency_ms)
         told: dict[str, Any] = {
             "prompt_tokens": reply.prompt_tokens or 0,
             "output_tokens": reply.output_tokens or 0,
@@ -91,7 +103,33 @@ def answer_of(reply: Reply, messages: tuple[Message, ...], *, latency_ms: float)
         output_tokens=estimated_tokens(reply.text) if written is None else written,
         thinking_tokens=reply.thinking_tokens,
         latency_ms=max(latency_ms, 0.001),
+        tool_calls=tuple(
+            call if call.id else msgspec.structs.replace(call, id=call_id(task.id, index))
+            for index, call in enumerate(reply.tool_calls)
+        ),
+        finish_reason="tool_calls" if reply.tool_calls else "stop",
     )
+
+
+def _why_not_as_asked(reply: Reply, task: AgentTask) -> str | None:
+    """What the reply lacks of the form that was asked for; None where it has it."""
+    options, called = task.options, {call.name for call in reply.tool_calls}
+    unknown = called - {tool.name for tool in given(task, ()).tools}
+    if unknown:
+        return f"it calls {', '.join(sorted(unknown))}, which is none of the tools"
+    if options.wants_call is not None and (not called or (options.wants_call and called != {options.wants_call})):
+        return f"tool_choice asks for a call of {options.wants_call or 'a tool'}, and it did not make it"
+    if options.wants_json and not called and not _is_json(reply.text):
+        return "response_format asks for JSON, and it did not answer in JSON"
+    return None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def shortened(reason: str) -> str:

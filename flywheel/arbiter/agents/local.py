@@ -3,18 +3,21 @@
 import threading
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress
+from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress, part_of
+from flywheel.arbiter.agents.text_calls import in_text, with_calls
 from flywheel.errors import AgentError, FlywheelError
+from flywheel.records import Message
 from flywheel.tasks.prompt import PromptStyle, prompt_messages
 from flywheel.tasks.source import AgentTask
 
 if TYPE_CHECKING:
-    from flywheel.training.generation import Generator
+    from flywheel.training.generation import Generation, Generator
 
 
 class LoadedModels:
@@ -81,31 +84,64 @@ class LocalAgent:
 
     def answer(self, tasks: Sequence[AgentTask], *, on_progress: Progress = ignore_progress) -> list[Answer]:
         """Answer all tasks; a sampled answer depends on its task, not on the others or on earlier calls."""
-        prompts = [prompt_messages(task, self._prompt) for task in tasks]
+        by_length: defaultdict[int, list[int]] = defaultdict(list)
+        for position, task in enumerate(tasks):
+            by_length[self._most_tokens(task)].append(position)
+        answers: dict[int, Answer] = {}
         with self._models.using(self._model_dir()) as model:
-            started = time.perf_counter()
-            generations = model.generate(
-                prompts,
-                max_new_tokens=self._max_new_tokens,
-                temperature=self._temperature,
-                seeds=[zlib.crc32(task.id.encode()) for task in tasks],
-                batch_size=self._batch_size,
-                on_progress=on_progress,
-            )
-        latency_ms = (time.perf_counter() - started) * 1000 / max(1, len(tasks))
+            for most_tokens, positions in by_length.items():
+                progress = part_of(on_progress, before=len(answers), total=len(tasks))
+                batch = [tasks[position] for position in positions]
+                answered = self._generated(model, batch, most_tokens, progress)
+                answers |= dict(zip(positions, answered, strict=True))
+        return [answers[position] for position in range(len(tasks))]
+
+    def _generated(
+        self, model: "Generator", tasks: Sequence[AgentTask], most_tokens: int, on_progress: Progress
+    ) -> list[Answer]:
+        prompts = [prompt_messages(in_text(task), self._prompt) for task in tasks]
+        started = time.perf_counter()
+        generations = model.generate(
+            prompts,
+            max_new_tokens=most_tokens,
+            temperature=[self._temperature_for(task) for task in tasks],
+            seeds=[_seed(task) for task in tasks],
+            batch_size=self._batch_size,
+            on_progress=on_progress,
+        )
+        latency_ms = (time.perf_counter() - started) * 1000 / len(tasks)
         return [
-            Answer(
-                text=generation.text,
-                messages=messages,
-                prompt_tokens=generation.prompt_tokens,
-                output_tokens=generation.output_tokens,
-                latency_ms=latency_ms,
-            )
-            for messages, generation in zip(prompts, generations, strict=True)
+            _answer(task, messages, generation, latency_ms=latency_ms)
+            for task, messages, generation in zip(tasks, prompts, generations, strict=True)
         ]
+
+    def _most_tokens(self, task: AgentTask) -> int:
+        asked = task.options.most_tokens
+        return self._max_new_tokens if asked is None else min(asked, self._max_new_tokens)
+
+    def _temperature_for(self, task: AgentTask) -> float:
+        return self._temperature if task.options.temperature is None else task.options.temperature
 
     def _model_dir(self) -> Path:
         try:
             return self._find_model()
         except (FlywheelError, OSError) as error:
             raise AgentError(f"the agent's model cannot be found: {error}") from error
+
+
+def _seed(task: AgentTask) -> int:
+    return zlib.crc32(task.id.encode()) if task.options.seed is None else task.options.seed
+
+
+def _answer(task: AgentTask, messages: tuple[Message, ...], generation: "Generation", *, latency_ms: float) -> Answer:
+    text = generation.text
+    ends = [position for stop in task.options.stop if (position := text.find(stop)) >= 0]
+    answer = Answer(
+        text=text[: min(ends)] if ends else text,
+        messages=messages,
+        prompt_tokens=generation.prompt_tokens,
+        output_tokens=generation.output_tokens,
+        latency_ms=latency_ms,
+        finish_reason="stop" if ends or generation.complete else "length",
+    )
+    return with_calls(answer, task)

@@ -5,16 +5,14 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Any
 
-import httpx
-import msgspec
-from msgspec import Meta, Struct
-
-from flywheel.arbiter.agents.endpoint import Endpoint, retry_after_s
+from flywheel.arbiter.agents.endpoint import Endpoint
+from flywheel.arbiter.agents.openai_exchange import Asked, Failure, exchange
+from flywheel.arbiter.agents.openai_wire import Reading, Usage, request_of
 from flywheel.arbiter.agents.rate_limits import Booking
 from flywheel.arbiter.agents.reference import estimated_tokens
-from flywheel.arbiter.agents.strategy import Answer, failed_answer
+from flywheel.arbiter.agents.strategy import Answer, Pieces, failed_answer, send_whole
 from flywheel.errors import AgentError
 from flywheel.records import Message
 from flywheel.tasks.prompt import PromptStyle, prompt_messages
@@ -23,45 +21,8 @@ from flywheel.tasks.source import AgentTask
 ATTEMPTS = 4
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 20.0
-TOO_MANY_REQUESTS = 429
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises of content that is no JSON, is no UTF-8, or nests too deeply."""
-
-Tokens = Annotated[int, Meta(ge=0)]
-
-
-class _Details(Struct):
-    reasoning_tokens: Tokens | None = None
-
-
-class _Usage(Struct):
-    prompt_tokens: Tokens = 0
-    completion_tokens: Tokens = 0
-    completion_tokens_details: _Details | None = None
-
-
-class _ReplyMessage(Struct):
-    content: str | None = None
-
-
-class _ReplyChoice(Struct):
-    message: _ReplyMessage
-
-
-class _Metered(Struct):
-    usage: _Usage | None = None
-
-
-class _Reply(Struct):
-    choices: Annotated[list[_ReplyChoice], Meta(min_length=1)]
-    usage: _Usage | None = None
-
-
-class _Failure(Struct, frozen=True):
-    """Why there is no response; ``worth_repeating`` where another attempt may get one."""
-
-    reason: str
-    worth_repeating: bool = False
+REFUSAL = "the model refuses to answer"
+"""The failure reason where the model itself said that it will not."""
 
 
 class OpenAICompatibleAgent:
@@ -96,8 +57,9 @@ class OpenAICompatibleAgent:
                 need none.
             prompt: with or without demonstrations.
             temperature: of the sampling.
-            max_new_tokens: longest answer, in tokens.
-            timeout_s: longest time for one task, all attempts and pauses together.
+            max_new_tokens: longest answer in the text dialect, in tokens; a chat says itself how long it may be.
+            timeout_s: longest time for one task, all attempts and pauses together; where the answer is streamed, until
+                it begins and between its pieces.
             requests_per_minute: not more in any minute; None: no limit.
             tokens_per_minute: the same of tokens, in and out.
             sleep: waits between attempts.
@@ -107,7 +69,8 @@ class OpenAICompatibleAgent:
         self._url = f"{base_url.rstrip('/')}/chat/completions"
         self._api_key_env = api_key_env
         self._prompt: PromptStyle = prompt
-        self._options = {"model": model, "temperature": temperature, "max_tokens": max_new_tokens}
+        self._model = model
+        self._temperature = temperature
         self._max_new_tokens = max_new_tokens
         self._timeout_s = timeout_s
         self._requests_per_minute = requests_per_minute
@@ -125,47 +88,62 @@ class OpenAICompatibleAgent:
         """Why."""
         return self._endpoint.breaker.reason
 
-    async def ask(self, task: AgentTask) -> Answer:
+    async def ask(self, task: AgentTask, *, to: Pieces | None = None) -> Answer:
         """Ask for one task; repeats after 429, 5xx and lost connections, with growing, jittered pauses.
+
+        Where pieces are wanted the answer is streamed, and nothing is repeated once a piece was passed on.
 
         Raises:
             AgentError: the key cannot be sent.
         """
         messages = prompt_messages(task, self._prompt)
-        body = {**self._options, "messages": [{"role": m.role, "content": m.content or ""} for m in messages]}
-        headers = self._headers()
-        started = time.perf_counter()
-        result = await self._attempts(body, headers, deadline=self._endpoint.clock() + self._timeout_s)
-        latency_ms = (time.perf_counter() - started) * 1000
-        if isinstance(result, _Failure):
-            return failed_answer(messages, result.reason, latency_ms=latency_ms)
-        return _answer(messages, result, latency_ms=latency_ms)
+        key = self._key()
+        started_s = time.perf_counter()
+        asked = Asked(
+            task_id=task.id,
+            url=self._url,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            secret=key,
+            body=self._body(task, messages),
+            to=to if to is not None and to.wanted else None,
+            timeout_s=self._timeout_s,
+            started_s=started_s,
+        )
+        result = await self._attempts(asked, deadline=self._endpoint.clock() + self._timeout_s)
+        answer = _answer(messages, result, latency_ms=(time.perf_counter() - started_s) * 1000)
+        if asked.to is not None and answer.time_to_first_action_ms is None and answer.failure_reason is None:
+            send_whole(answer, asked.to)  # it came as a whole, although it was asked to be streamed
+        return answer
 
-    def _headers(self) -> dict[str, str]:
+    def _key(self) -> str:
         key = os.environ.get(self._api_key_env, "")
         if not (key.isascii() and key.isprintable()):
             raise AgentError(f"the key in {self._api_key_env} cannot be sent")
-        return {"Authorization": f"Bearer {key}"} if key else {}
+        return key
 
-    async def _attempts(
-        self, body: dict[str, Any], headers: dict[str, str], *, deadline: float
-    ) -> httpx.Response | _Failure:
-        tokens = estimated_tokens(*(message["content"] for message in body["messages"])) + self._max_new_tokens
+    def _body(self, task: AgentTask, messages: tuple[Message, ...]) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self._model, "temperature": self._temperature}
+        if task.dialect == "text" and task.options.most_tokens is None:
+            body["max_tokens"] = self._max_new_tokens
+        return body | request_of(task, messages)
+
+    async def _attempts(self, asked: Asked, *, deadline: float) -> Reading | Failure:
+        estimate = _estimate(asked.body, self._max_new_tokens)
         for attempt in range(ATTEMPTS):
-            booking = await self._book(tokens, deadline)
-            if isinstance(booking, _Failure):
+            booking = await self._book(estimate, deadline)
+            if isinstance(booking, Failure):
                 return booking
-            result = await self._post(body, headers, deadline)
-            self._endpoint.limits.settle(booking, tokens=_tokens_of(result, tokens))
-            if attempt == ATTEMPTS - 1 or not _is_worth_repeating(result):
+            result = await exchange(self._endpoint, asked, deadline=deadline)
+            self._endpoint.limits.settle(booking, tokens=_tokens_of(result, estimate))
+            if isinstance(result, Reading) or not result.worth_repeating or attempt == ATTEMPTS - 1:
                 break
-            pause_s = self._pause_s(attempt, result)
+            pause_s = self._pause_s(attempt) if result.retry_after_s is None else result.retry_after_s
             if self._endpoint.clock() + pause_s >= deadline:
                 return _out_of_time(result, pause_s, self._timeout_s)
             await self._sleep(pause_s)
         return result
 
-    async def _book(self, tokens: int, deadline: float) -> Booking | _Failure:
+    async def _book(self, tokens: int, deadline: float) -> Booking | Failure:
         """A place within the rate limits; waits for it."""
         while True:
             booking = self._endpoint.limits.book(
@@ -174,91 +152,72 @@ class OpenAICompatibleAgent:
             if isinstance(booking, Booking):
                 return booking
             if self._endpoint.clock() + booking >= deadline:
-                return _Failure(f"the rate limit allows no request for {booking:.1f} s, of {self._timeout_s:g} s")
+                reason = f"the rate limit allows no request for {booking:.1f} s, of {self._timeout_s:g} s"
+                return Failure(reason=reason)
             await self._sleep(booking)
 
-    async def _post(self, body: dict[str, Any], headers: dict[str, str], deadline: float) -> httpx.Response | _Failure:
-        """The response, or why there is none. Timeouts are not repeated: the time is spent."""
-        breaker = self._endpoint.breaker
-        refusal = breaker.why_not()
-        if refusal:
-            return _Failure(refusal)
-        left_s = deadline - self._endpoint.clock()
-        try:
-            async with asyncio.timeout(left_s):
-                response = await self._endpoint.client.post(self._url, json=body, headers=headers)
-        except TimeoutError:
-            failure = _Failure(f"no answer within {self._timeout_s:g} s")
-            # Where waiting for the rate limit left it little time, it says nothing about the endpoint.
-            return self._failed(failure) if left_s >= self._timeout_s / 2 else self._abandoned(failure)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return self._failed(_Failure(f"the endpoint cannot be reached: {type(error).__name__}", True))
-        except BaseException:
-            breaker.abandoned()
-            raise
-        if response.is_server_error:
-            breaker.failed(f"it answered {response.status_code}")
-        elif response.status_code == TOO_MANY_REQUESTS:
-            breaker.abandoned()
-            self._endpoint.limits.pause(retry_after_s(response) or 0.0)
-        else:
-            breaker.succeeded()
-        return response
-
-    def _failed(self, failure: _Failure) -> _Failure:
-        self._endpoint.breaker.failed(failure.reason)
-        return failure
-
-    def _abandoned(self, failure: _Failure) -> _Failure:
-        self._endpoint.breaker.abandoned()
-        return failure
-
-    def _pause_s(self, attempt: int, result: httpx.Response | _Failure) -> float:
-        asked = None if isinstance(result, _Failure) else retry_after_s(result)
-        if asked is not None:
-            return asked
+    def _pause_s(self, attempt: int) -> float:
         return min(FIRST_PAUSE_S * float(2**attempt), LONGEST_PAUSE_S) * (0.5 + self._jitter() / 2)
 
 
-def _is_worth_repeating(result: httpx.Response | _Failure) -> bool:
-    if isinstance(result, _Failure):
-        return result.worth_repeating
-    return result.status_code == TOO_MANY_REQUESTS or result.is_server_error
+def _estimate(body: dict[str, Any], max_new_tokens: int) -> int:
+    """Tokens that a request is thought to take, in and out."""
+    texts = [message["content"] or "" for message in body["messages"]]
+    written = body.get("max_completion_tokens") or body.get("max_tokens") or max_new_tokens
+    return estimated_tokens(*texts) + int(written)
 
 
-def _out_of_time(result: httpx.Response | _Failure, pause_s: float, timeout_s: float) -> _Failure:
-    said = result.reason if isinstance(result, _Failure) else f"the endpoint answered {result.status_code}"
-    return _Failure(f"{said}; the next attempt in {pause_s:.1f} s would come after {timeout_s:g} s")
+def _out_of_time(failure: Failure, pause_s: float, timeout_s: float) -> Failure:
+    return Failure(
+        reason=f"{failure.reason}; the next attempt in {pause_s:.1f} s would come after {timeout_s:g} s",
+        retry_after_s=failure.retry_after_s,
+    )
 
 
-def _tokens_of(result: httpx.Response | _Failure, estimate: int) -> int:
+def _tokens_of(result: Reading | Failure, estimate: int) -> int:
     """What a request counts against the limit: what the endpoint says, or the estimate where it answered without."""
-    if isinstance(result, _Failure) or not result.is_success:
+    reading = result.reading if isinstance(result, Failure) else result
+    if reading is None:
         return 0
-    try:
-        usage = msgspec.json.decode(result.content, type=_Metered).usage
-    except UNREADABLE:
-        return estimate
-    return estimate if usage is None else usage.prompt_tokens + usage.completion_tokens
+    return estimate if reading.usage is None else reading.usage.prompt_tokens + reading.usage.completion_tokens
 
 
-def _answer(messages: tuple[Message, ...], response: httpx.Response, *, latency_ms: float) -> Answer:
-    if not response.is_success:
-        # The body is left out: some endpoints repeat the key in it.
-        return failed_answer(messages, f"the endpoint answered {response.status_code}", latency_ms=latency_ms)
-    try:
-        reply = msgspec.json.decode(response.content, type=_Reply)
-    except UNREADABLE as error:
-        return failed_answer(messages, f"the endpoint's answer cannot be read: {error}", latency_ms=latency_ms)
-    text = reply.choices[0].message.content
-    usage = reply.usage or _Usage()
-    details = usage.completion_tokens_details or _Details()
+def _answer(messages: tuple[Message, ...], result: Reading | Failure, *, latency_ms: float) -> Answer:
+    reading = result.reading if isinstance(result, Failure) else result
+    if reading is None:
+        assert isinstance(result, Failure)
+        return failed_answer(messages, result.reason, latency_ms=latency_ms, refused=result.refused)
+    usage = reading.usage or _estimated(messages, reading)
+    reason = result.reason if isinstance(result, Failure) else _why_none(reading)
     return Answer(
-        text=text or "",
-        failure_reason="the endpoint's answer has no text" if text is None else None,
+        text=(reading.text or "") if reason is None else "",
+        failure_reason=reason,
         messages=messages,
+        tool_calls=reading.tool_calls if reason is None else (),
+        finish_reason=reading.finish_reason,
         prompt_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens,
-        thinking_tokens=details.reasoning_tokens or 0,
+        thinking_tokens=usage.thinking_tokens,
         latency_ms=max(latency_ms, 0.001),
+        time_to_first_action_ms=reading.first_action_ms,
     )
+
+
+def _estimated(messages: tuple[Message, ...], reading: Reading) -> Usage:
+    """What an endpoint that tells no tokens is thought to have taken."""
+    written = (reading.text or "", *(call.arguments for call in reading.tool_calls))
+    return Usage(
+        prompt_tokens=estimated_tokens(*(message.content or "" for message in messages)),
+        completion_tokens=estimated_tokens(*written),
+    )
+
+
+def _why_none(reading: Reading) -> str | None:
+    """Why what was read is no answer; None where it is one."""
+    if reading.text is not None or reading.tool_calls:
+        return None
+    if reading.refusal is not None:
+        return REFUSAL
+    if reading.finish_reason == "length":
+        return None  # all it may write was spent on reasoning: cut off before its first word
+    return "the endpoint's answer has no text"

@@ -54,7 +54,7 @@ class PythonAgent:
         except Exception as error:  # noqa: BLE001 - whatever a function raises is its failure
             reason = _told(error)
         else:
-            return answer_of(reply, messages, latency_ms=(time.perf_counter() - started) * 1000)
+            return answer_of(reply, messages, latency_ms=(time.perf_counter() - started) * 1000, task=task)
         return failed_answer(
             messages, f"{self._name}: {shortened(reason)}", latency_ms=(time.perf_counter() - started) * 1000
         )

@@ -1,16 +1,58 @@
 """An agent with its limits: whoever asks it waits for a slot, counts as load, and cannot ask too much at once."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from flywheel.arbiter.agents.background import REQUESTS, in_thread
 from flywheel.arbiter.agents.openai_compatible import OpenAICompatibleAgent
 from flywheel.arbiter.agents.slots import Slots
-from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, SingleTaskAgent, ignore_progress
+from flywheel.arbiter.agents.strategy import (
+    Agent,
+    Answer,
+    Piece,
+    Pieces,
+    Progress,
+    SingleTaskAgent,
+    StreamingAgent,
+    ignore_progress,
+    send_whole,
+)
 from flywheel.arbiter.profiles import AgentProfile
+from flywheel.errors import AgentError
 from flywheel.tasks.source import AgentTask
+
+T = TypeVar("T")
+
+
+class Calls:
+    """What an agent has begun in the background for one call; given up, it is cancelled, also if it begins later."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._futures: list[Future[Any]] = []
+        self._given_up = False
+
+    def add(self, future: Future[T]) -> Future[T]:
+        """The future, which is cancelled with the call."""
+        with self._lock:
+            self._futures.append(future)
+            given_up = self._given_up
+        if given_up:
+            future.cancel()
+        return future
+
+    def give_up(self) -> None:
+        """Cancel what goes on, and whatever begins from now on. What has ended stays as it is."""
+        with self._lock:
+            self._given_up = True
+            futures = tuple(self._futures)
+        for future in futures:
+            future.cancel()
 
 
 class RunningAgent:
@@ -48,22 +90,72 @@ class RunningAgent:
         """
         if isinstance(self.agent, SingleTaskAgent):
             return await REQUESTS.run(self._ask(self.agent, task))
-        await self._slots.acquire_async(self._id, limit=self._limit)
+        place = self._slots.enter(self._id, limit=self._limit)
+        await place.wait_async()
         try:
             call = in_thread(partial(self.agent.answer, [task]))
         except RuntimeError:  # no more threads
-            self._slots.release(self._id)
+            place.leave()
             raise
-        call.add_done_callback(lambda _: self._slots.release(self._id))
+        call.add_done_callback(lambda _: place.leave())
         [answer] = await asyncio.wrap_future(call)
+        return answer
+
+    def answer_in_slot(self, task: AgentTask, *, to: Pieces, calls: Calls) -> Answer:
+        """The answer to one task in a slot that the caller holds; blocks. See ``Calls`` for how it is given up.
+
+        Its pieces are passed on, on their way where the agent can do that.
+
+        Raises:
+            AgentError: the agent cannot answer, or gives more or fewer answers than one.
+            CancelledError: it was given up.
+        """
+        if to.wanted and isinstance(self.agent, StreamingAgent):
+            return self.agent.stream(task, to=to)
+        if isinstance(self.agent, SingleTaskAgent):
+            relay = _Relay()
+            call = calls.add(REQUESTS.start(self._ask_in_slot(self.agent, task, relay if to.wanted else None)))
+            relay.run(call, to)
+            answer = call.result()
+            if isinstance(self.agent, OpenAICompatibleAgent):
+                return answer
+        else:
+            answers = self.agent.answer([task])
+            if len(answers) != 1:
+                raise AgentError(f"the agent gave {len(answers)} answers to one task")
+            [answer] = answers
+        send_whole(answer, to)
+        return answer
+
+    async def _ask_in_slot(self, agent: SingleTaskAgent, task: AgentTask, to: Pieces | None = None) -> Answer:
+        if not isinstance(agent, OpenAICompatibleAgent):
+            return await agent.ask(task)
+        answer = await agent.ask(task, to=to)
+        self._slots.report.unavailable(self._id, agent.rest_s, agent.rests_because)
         return answer
 
     async def _ask(self, agent: SingleTaskAgent, task: AgentTask) -> Answer:
         async with self._slots.hold_async(self._id, limit=self._limit):
-            answer = await agent.ask(task)
-        if isinstance(agent, OpenAICompatibleAgent):
-            self._slots.report.unavailable(self._id, agent.rest_s, agent.rests_because)
-        return answer
+            return await self._ask_in_slot(agent, task)
+
+
+class _Relay:
+    """Takes pieces from the loop of requests to the thread that waits for the answer: what takes them may be slow."""
+
+    wanted = True
+
+    def __init__(self) -> None:
+        self._pieces: SimpleQueue[Piece | None] = SimpleQueue()
+
+    def send(self, piece: Piece) -> None:
+        """Pass a piece on."""
+        self._pieces.put(piece)
+
+    def run(self, call: Future[Answer], to: Pieces) -> None:
+        """Pass on what comes until the call has ended."""
+        call.add_done_callback(lambda _: self._pieces.put(None))
+        while (piece := self._pieces.get()) is not None:
+            to.send(piece)
 
 
 def _gathered(calls: Sequence[Future[Answer]], on_progress: Progress) -> list[Answer]:
@@ -79,3 +171,8 @@ def _gathered(calls: Sequence[Future[Answer]], on_progress: Progress) -> list[An
     finally:
         for call in waiting:
             call.cancel()
+
+
+def limited(agent: Agent, profile: AgentProfile, slots: Slots) -> RunningAgent:
+    """The agent with its limits, where it has none yet."""
+    return agent if isinstance(agent, RunningAgent) else RunningAgent(agent, profile, slots)

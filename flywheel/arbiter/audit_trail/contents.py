@@ -51,6 +51,7 @@ class Verdict(Wire, frozen=True, kw_only=True, tag_field="kind", tag="verdict"):
     decided_at: Timestamp
     overall_score: Score | None = None
     rubric_scores: RubricScores | None = None
+    rubric: Identifier | None = None
     quality_gates: tuple[QualityGate, ...]
     passed_all_mandatory: bool
     caws_compliant: bool
@@ -141,6 +142,7 @@ def verdict_on(evaluation: Evaluation, *, verdict_id: str, nonce: str) -> Verdic
         task_id=evaluation.task_id,
         agent_id=evaluation.agent_id,
         decided_at=evaluation.timestamp,
+        rubric=evaluation.rubric or None,
         **{name: getattr(evaluation, name) for name in JUDGED},
         **by_spec,
     )

@@ -19,8 +19,8 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from flywheel.arbiter.audit_trail.contents import BY_SPEC, Sealed, Verdict, encode_content, verdict_on
-from flywheel.arbiter.audit_trail.keys import VERDICT_DOMAIN
-from flywheel.arbiter.audit_trail.outbox import deliver, encode_sealed
+from flywheel.arbiter.audit_trail.keys import VERDICT_DOMAIN, SigningKey
+from flywheel.arbiter.audit_trail.outbox import deliver, encode_sealed, has_waiting
 from flywheel.arbiter.audit_trail.rotation import settled_key
 from flywheel.arbiter.evaluation.spec_verdict import SpecVerdict
 from flywheel.collection.collector import utc_now
@@ -79,23 +79,18 @@ class Notary:
         clock: Callable[[], datetime] = utc_now,
         every_s: float = EVERY_S,
     ) -> None:
-        """The installation's notary.
+        """The installation's notary. Nothing is asked of the database before the first verdict.
 
         Args:
             settings: say where the key is and where verdicts wait.
             engine: of the database that has the trail.
             clock: the time, for names of files.
             every_s: how long a verdict waits for others before they are appended.
-
-        Raises:
-            SigningKeyError: the trail is signed with another key.
-            PoolError: the file of the key cannot be used.
-            DatabaseError: PostgreSQL cannot be used.
         """
         self._settings = settings
         self._engine = engine
         self._every_s = every_s
-        self._key = settled_key(settings, engine)
+        self._key: SigningKey | None = None
         self._writer = SegmentWriter(settings.verdicts_dir, clock=clock)
         self.unsigned = 0
         self.begin()
@@ -115,6 +110,18 @@ class Notary:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def check(self) -> SigningKey:
+        """The key that verdicts are signed with, for callers who had rather not begin than sign nothing.
+
+        Raises:
+            SigningKeyError: the trail is signed with another key.
+            PoolError: the file of the key cannot be used.
+            DatabaseError: PostgreSQL cannot be used, and was not before.
+        """
+        if self._key is None:
+            self._key = settled_key(self._settings, self._engine)
+        return self._key
 
     def sign(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation with its verdict, which waits on disk to be appended.
@@ -140,7 +147,7 @@ class Notary:
             OSError: there is no room for it.
         """
         sealed = Sealed(kind="verdict", content=encode_content(verdict))
-        signature = self._key.sign(VERDICT_DOMAIN, sealed.digest)
+        signature = self.check().sign(VERDICT_DOMAIN, sealed.digest)
         self._writer.append(encode_sealed(msgspec.structs.replace(sealed, signature=signature)))
         self._wake.set()
         self._start()
@@ -166,11 +173,13 @@ class Notary:
         """
         self._writer.close()
         folder, head = self._settings.verdicts_dir, self._settings.audit_head
+        if not has_waiting(folder):
+            return 0
         try:
-            return deliver(self._engine, folder, self._key, head_file=head)
+            return deliver(self._engine, folder, self.check(), head_file=head)
         except SigningKeyError:
-            self._key = settled_key(self._settings, self._engine)  # it was rotated
-            return deliver(self._engine, folder, self._key, head_file=head)
+            self._key = None  # it was rotated
+            return deliver(self._engine, folder, self.check(), head_file=head)
 
     def close(self) -> None:
         """Append what waits and end the thread. What cannot be appended now waits for the next notary."""

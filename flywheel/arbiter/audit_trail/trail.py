@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, Row, Select, func, select, text
 from flywheel.arbiter.audit_trail.chain import BEFORE_THE_FIRST, Entry, Index, Read, index_of, linked
 from flywheel.arbiter.audit_trail.contents import KeyAnnounced, Sealed, encode_content, read_content
 from flywheel.arbiter.audit_trail.heads import Head, signed_head
-from flywheel.arbiter.audit_trail.keys import PublicKey, SigningKey
+from flywheel.arbiter.audit_trail.keys import PublicKey, SigningKey, key_id_of
 from flywheel.arbiter.audit_trail.tables import audit_contents, audit_entries
 from flywheel.errors import AccessError, AuditTrailError, SigningKeyError
 from flywheel.pool.headers import key_of
@@ -64,7 +64,7 @@ def append(
         by: who is named where a key is announced.
 
     Raises:
-        SigningKeyError: the trail is signed with another key.
+        SigningKeyError: the trail is signed with another key, or a verdict with one that the trail never had.
         DatabaseError: PostgreSQL cannot be used.
     """
     last, at = locked(connection)
@@ -74,6 +74,7 @@ def append(
         new = [announcement(key.public, by=by), *new]
     elif current is not None:
         require(key, current)
+        refuse_strangers(connection, new, key)
     entries: list[Entry] = []
     for one in new:
         made = linked(last, kind=one.kind, at=at, content_digest=one.digest, verdict_signature=one.signature, key=key)
@@ -125,6 +126,21 @@ def require(key: SigningKey, current: PublicKey) -> None:
             f"this process signs with the key {key.id}, and the audit trail is signed with {current.id}. Give it that "
             f"one (FLYWHEEL_SIGNING_KEY, or secrets/signing_key below the home of who has it); where it is lost, run "
             f"`flywheel keys signing rotate --lost`"
+        )
+
+
+def refuse_strangers(connection: Connection, sealed: Sequence[Sealed], key: SigningKey) -> None:
+    """Refuse verdicts that nobody could verify.
+
+    Raises:
+        SigningKeyError: one was signed with a key that the trail never had.
+    """
+    signers = {key_id_of(one.signature) for one in sealed if one.signature is not None} - {key.id}
+    strangers = signers - {known.id for known in list_keys(connection)} if signers else signers
+    if strangers:
+        raise SigningKeyError(
+            f"verdicts that wait are signed with the key {min(strangers)}, which the audit trail never had: "
+            f"their installation had a key of its own. They wait on; nobody could verify them in this trail"
         )
 
 

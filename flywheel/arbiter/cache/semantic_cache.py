@@ -123,6 +123,8 @@ class SemanticCache:
             not may_be_cached(task)
             or result.status != "succeeded"
             or result.cached_from is not None
+            or result.tool_calls
+            or result.finish_reason not in {None, "stop"}
             or evaluation is None
             or evaluation.overall_score < self._settings.min_quality
         ):
@@ -210,7 +212,8 @@ def _scope(tenant_id: str, task: Task) -> bytes:
     asked = next(number for number in reversed(range(len(task.messages))) if task.messages[number].role == "user")
     around = [message for number, message in enumerate(task.messages) if number != asked]
     same = (tenant_id, task.type, asked, around, task.tools, task.requirements, task.specializations)
-    return blake2b(_encode((same, task.languages, task.limits.must_have, task.source)), digest_size=32).digest()
+    manner = (task.dialect, task.options, task.agent_id)
+    return blake2b(_encode((same, task.languages, task.limits.must_have, task.source, manner)), digest_size=32).digest()
 
 
 def _key(scope: bytes, text: str) -> bytes:

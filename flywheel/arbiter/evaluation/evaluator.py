@@ -65,26 +65,52 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return self.evaluation.overall_score
 
 
+class NotJudged(Struct, frozen=True, kw_only=True):
+    """No verdict on an answer that an evaluator is there for, and why; the log says it."""
+
+    reason: str
+
+
 class Evaluator(Protocol):
     """Anything that judges answers."""
 
-    def evaluate(self, subject: Subject) -> Verdict | None:
-        """The verdict on an answer that came; None where this evaluator cannot say.
+    def evaluate(self, subject: Subject) -> Verdict | NotJudged | None:
+        """The verdict on an answer that came; None where this evaluator is not for such tasks.
 
         What it raises is logged, and the answer counts as not evaluated. No score is made up.
         """
         ...
 
 
+class FirstThatCan:
+    """Several evaluators: the first one that is for a task has the word."""
+
+    def __init__(self, *evaluators: Evaluator) -> None:
+        self._evaluators = evaluators
+
+    def evaluate(self, subject: Subject) -> Verdict | NotJudged | None:
+        """What the first says that says anything."""
+        found = (evaluator.evaluate(subject) for evaluator in self._evaluators)
+        return next((said for said in found if said is not None), None)
+
+
 def failed_verdict(subject: Subject) -> Verdict:
     """The verdict on an answer that never came: 0 in every term but safety, whoever would have judged it."""
     assert subject.answer.failure_reason is not None, "an answer that came is for an evaluator"
+    evaluation = failed_evaluation(
+        task_id=subject.task_id, agent_id=subject.agent_id, tenant_id=subject.tenant_id, at=subject.at
+    )
+    return Verdict(evaluation=evaluation, reason=subject.answer.failure_reason)
+
+
+def failed_evaluation(*, task_id: str, agent_id: str, tenant_id: str, at: datetime) -> Evaluation:
+    """The evaluation of an answer that never came."""
     gate = QualityGate(name=ANSWERED, passed=False, score=0.0, threshold=1.0, mandatory=True)
-    evaluation = Evaluation(
-        task_id=subject.task_id,
-        agent_id=subject.agent_id,
-        tenant_id=subject.tenant_id,
-        timestamp=subject.at,
+    return Evaluation(
+        task_id=task_id,
+        agent_id=agent_id,
+        tenant_id=tenant_id,
+        timestamp=at,
         quality_gates=(gate,),
         rubric_scores=RubricScores(format=0.0, tool=0.0, task=0.0, minimal=0.0, cost=0.0, safety=1.0),
         overall_score=0.0,
@@ -92,4 +118,3 @@ def failed_verdict(subject: Subject) -> Verdict:
         budget_compliant=True,
         passed_all_mandatory=False,
     )
-    return Verdict(evaluation=evaluation, reason=subject.answer.failure_reason)

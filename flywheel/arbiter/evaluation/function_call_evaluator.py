@@ -1,16 +1,28 @@
 """Judges function calls by a benchmark's published answer."""
 
 import json
+from datetime import datetime
 
+from flywheel.arbiter.agents.strategy import Answer
+from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS
 from flywheel.arbiter.evaluation.evaluator import CheckedCall, Subject, Verdict
 from flywheel.arbiter.evaluation.function_calls import CallCheck, check
-from flywheel.arbiter.evaluation.rubric import evaluate
-from flywheel.records import ToolCall
+from flywheel.arbiter.evaluation.hacking.padding import find_padding
+from flywheel.arbiter.evaluation.rewards import turn_reward
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.evidence import Evidence
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
+from flywheel.arbiter.evaluation.safety import unsafe_in
+from flywheel.records import Evaluation, QualityGate, RubricScores, ToolCall, Turn
+from flywheel.tasks.environment import MadeCall, mandatory_check
 from flywheel.tasks.source import BenchmarkTask
 
 
 class FunctionCallEvaluator:
     """The rubric and its four gates. Of a task without a published answer it cannot say anything."""
+
+    def __init__(self, rubric: Rubric = BUILTIN) -> None:
+        self.rubric = rubric
 
     def evaluate(self, subject: Subject) -> Verdict | None:
         """The verdict; the feedback says what is wrong, never what would be right."""
@@ -21,6 +33,7 @@ class FunctionCallEvaluator:
         evaluation = evaluate(
             task,
             subject.answer,
+            rubric=self.rubric,
             task_id=subject.task_id,
             agent_id=subject.agent_id,
             timestamp=subject.at,
@@ -36,6 +49,106 @@ class FunctionCallEvaluator:
             feedback=None if passed else _feedback(found),
             calls=_calls(found),
         )
+
+
+def evaluate(
+    task: BenchmarkTask,
+    answer: Answer,
+    *,
+    rubric: Rubric = BUILTIN,
+    task_id: str,
+    agent_id: str,
+    timestamp: datetime,
+    cost_usd: float = 0.0,
+    tenant_id: str | None = None,
+) -> Evaluation:
+    """Evaluate an answer that cost so much. One that never came scores 0 in every term but safety."""
+    tokens_used = answer.prompt_tokens + answer.output_tokens
+    if answer.failure_reason is not None:
+        found = CallCheck(format=0.0, tool=0.0, arguments=0.0, exact=False, reason=answer.failure_reason)
+    else:
+        found = check(task.expected, task.tools, answer.text)
+    evidence = evidence_of_calls(
+        task,
+        found,
+        answer.text,
+        tokens_used=tokens_used,
+        cost_usd=cost_usd,
+        answered=answer.failure_reason is None,
+    )
+    scores = rubric.scores(task.task_type, evidence)
+    gates = quality_gates(found, scores, rubric)
+    passed = all(gate.passed for gate in gates if gate.mandatory)
+    within_budget = answer.output_tokens <= THINKING_BUDGET_TOKENS[task.complexity]
+    return Evaluation(
+        task_id=task_id,
+        agent_id=agent_id,
+        timestamp=timestamp,
+        tenant_id=tenant_id,
+        quality_gates=gates,
+        rubric_scores=scores,
+        overall_score=rubric.overall(task.task_type, scores),
+        caws_compliant=passed and within_budget,
+        budget_compliant=within_budget,
+        passed_all_mandatory=passed,
+        turn_data=(_turn(found, scores),),
+        rubric=rubric.name,
+    )
+
+
+def evidence_of_calls(
+    task: BenchmarkTask,
+    found: CallCheck,
+    text: str,
+    *,
+    tokens_used: int,
+    cost_usd: float = 0.0,
+    answered: bool = True,
+) -> Evidence:
+    """What a checked answer says to a rubric. Done is the share of right arguments, so wrong answers have an order."""
+    return Evidence(
+        complexity=task.complexity,
+        answered=answered,
+        format=found.format,
+        tool=found.tool,
+        done=found.arguments,
+        passed=found.exact,
+        needed=min(1.0, len(task.expected) / len(found.calls)) if found.calls else 1.0,
+        safety=0.0 if unsafe_parts(task, text) else 1.0,
+        tokens_used=tokens_used,
+        cost_usd=cost_usd,
+        calls=tuple(MadeCall(call=checked.call, right=checked.right) for checked in _calls(found)),
+        findings=() if found.format == 1.0 else find_padding([text]),  # calls alone: the check and the cost judge them
+    )
+
+
+def unsafe_parts(task: BenchmarkTask, text: str) -> tuple[str, ...]:
+    """What the text contains that no answer may, and that the task's own messages do not mention."""
+    return unsafe_in(text, asked="\n".join(message.content or "" for message in task.question))
+
+
+def quality_gates(found: CallCheck, scores: RubricScores, rubric: Rubric) -> tuple[QualityGate, ...]:
+    """The four gates an answer must pass, all of them mandatory."""
+    return (
+        mandatory_check("valid_format", found.format),
+        mandatory_check("right_function", found.tool),
+        mandatory_check("right_arguments", found.arguments),
+        mandatory_check("safe", scores.safety, threshold=rubric.safety_threshold),
+    )
+
+
+def _turn(found: CallCheck, scores: RubricScores) -> Turn:
+    """The one turn of such a task. Its information gain is the share of right arguments: what the call asks for."""
+    gain = found.arguments
+    return Turn(
+        turn_number=1,
+        tool_called=found.calls[0].name if found.calls else None,
+        information_gain=gain,
+        format_correctness=scores.format,
+        task_progress=scores.task,
+        safety_score=scores.safety,
+        turn_reward=turn_reward(gain=gain, format_score=scores.format, progress=scores.task, safety=scores.safety),
+    )
 
 
 def _feedback(found: CallCheck) -> str:

@@ -73,10 +73,43 @@ class LiveRouter:
             choice = snapshot.router.decide(task, self._rng, loads=loads, now=now, without=without)
         return choice, snapshot.profiles[choice.selected]
 
+    def named(self, task: RoutedTask, agent_id: str) -> AgentProfile:
+        """The agent that somebody wants to do the task; see ``Router.named``.
+
+        Raises:
+            NoAgentError: it may not have it.
+            ConfigurationError: no agent is active.
+            DatabaseError: PostgreSQL cannot be used.
+        """
+        with self._lock:
+            snapshot = self._fresh()
+        snapshot.router.named(task, agent_id)
+        return snapshot.profiles[agent_id]
+
+    def profiles(self) -> Mapping[str, AgentProfile]:
+        """The agents that are active.
+
+        Raises:
+            ConfigurationError: there is none.
+            DatabaseError: PostgreSQL cannot be used.
+        """
+        with self._lock:
+            return self._fresh().profiles
+
     def draw(self, snapshot: Snapshot, task: RoutedTask, *, loads: Loads, now: float) -> Choice:
         """The same by a snapshot that the caller alone has: many tasks are decided on the same evidence."""
         with self._lock:
             return snapshot.router.decide(task, self._rng, loads=loads, now=now)
+
+    def check(self) -> None:
+        """See that there is anybody to choose.
+
+        Raises:
+            ConfigurationError: no agent is active.
+            DatabaseError: PostgreSQL cannot be used.
+        """
+        with self._lock:
+            self._fresh()
 
     def _fresh(self) -> Snapshot:
         now = self._monotonic()

@@ -4,6 +4,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from flywheel.arbiter.agents.honoured import not_honoured
 from flywheel.arbiter.registry import AgentProfile
 from flywheel.arbiter.routing.task import RoutedTask
 
@@ -45,4 +46,7 @@ class Objective(Struct, frozen=True, kw_only=True):
         if limit is not None and price > limit:
             return f"{profile.id} costs {price:g} USD per million tokens, limit {limit:g}"
         missing = sorted({*self.must_have, *task.must_have} - set(profile.specializations))
-        return f"{profile.id} is not specialized in {', '.join(missing)}" if missing else None
+        if missing:
+            return f"{profile.id} is not specialized in {', '.join(missing)}"
+        unable = not_honoured(profile.kind, task.needs)
+        return f"{profile.id}, of kind {profile.kind}, cannot honour {', '.join(unable)}" if unable else None

@@ -4,13 +4,14 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from flywheel.arbiter.agents.honoured import not_honoured
 from flywheel.arbiter.registry import AgentProfile
 from flywheel.arbiter.routing.belief import Beliefs, Indices
 from flywheel.arbiter.routing.load_balance import LoadBalance
 from flywheel.arbiter.routing.strategy import Choice, Distribution, Loads, Pool, RoutingStrategy, draw
 from flywheel.arbiter.routing.task import RoutedTask
 from flywheel.arbiter.routing.thompson import ThompsonSampling
-from flywheel.errors import ConfigurationError, NoAgentError
+from flywheel.errors import ConfigurationError, NoAgentError, UnsupportedOptionError
 from flywheel.records import Strategy
 
 MAX_ACTIVE = 10
@@ -81,6 +82,7 @@ class Router:
 
         Raises:
             NoAgentError: the hard limits leave nobody.
+            UnsupportedOptionError: since no agent can honour an option of the task.
         """
         loads = loads or {}
         candidates = self._allowed(task, without)
@@ -107,6 +109,20 @@ class Router:
         index = draw(distribution, rng)
         return Choice(index, pool, distribution, strategy=kind, because=because, max_active=self._max_active)
 
+    def named(self, task: RoutedTask, agent_id: str) -> None:
+        """Check that an agent may have the task that somebody wants it to do; nothing is chosen.
+
+        Raises:
+            NoAgentError: it is not active, or the hard limits keep the task from it.
+        """
+        profile = next((profile for profile in self._profiles if profile.id == agent_id), None)
+        if profile is None:
+            raise NoAgentError(f"no agent {agent_id!r} is active")
+        refusal = self.beliefs.objective.refusal(profile, task)
+        if refusal is not None:
+            kind = UnsupportedOptionError if not_honoured(profile.kind, task.needs) else NoAgentError
+            raise kind(f"the agent that was asked for may not have this {task.task_type} task: {refusal}")
+
     def _distribution(self, strategy: RoutingStrategy, task: RoutedTask, pool: Pool, members: bytes) -> Distribution:
         reuse = strategy.reuse_key(task)
         if reuse is None:
@@ -122,7 +138,7 @@ class Router:
         return found
 
     def _allowed(self, task: RoutedTask, without: frozenset[str]) -> _Candidates:
-        key = (task.task_type, task.must_have, without)
+        key = (task.task_type, task.must_have, task.needs, without)
         if key not in self._candidates:
             if len(self._candidates) >= REMEMBERED:
                 self._candidates.clear()
@@ -140,7 +156,9 @@ class Router:
             else:
                 refusals.append(refusal)
         if not allowed:
-            raise NoAgentError(f"no agent may have this {task.task_type} task: {'; '.join(refusals)}")
+            unable = all(not_honoured(profile.kind, task.needs) for profile in self._profiles)
+            kind = UnsupportedOptionError if unable else NoAgentError
+            raise kind(f"no agent may have this {task.task_type} task: {'; '.join(refusals)}")
         capable = [position for position in allowed if self._profiles[position].can_do(task.task_type)]
         because = "" if capable else f"none of {len(allowed)} agents takes {task.task_type}; of all: "
         chosen = capable or allowed

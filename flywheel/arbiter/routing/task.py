@@ -22,6 +22,7 @@ class RoutedTask(Struct, frozen=True, kw_only=True):
         languages: programming or human languages it is in; matched with the agents' languages.
         specializations: what an agent should be specialized in; matched with the agents'.
         must_have: specializations without which an agent may not have the task: a hard limit.
+        needs: options of the generation that an agent must be able to honour: the same.
         length: characters of its description.
         embedding: numbers about the task that somebody else computed; always as many, about 1 in size, or none.
     """
@@ -32,6 +33,7 @@ class RoutedTask(Struct, frozen=True, kw_only=True):
     languages: tuple[str, ...] = ()
     specializations: tuple[str, ...] = ()
     must_have: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     length: int = 0
     embedding: tuple[float, ...] = ()
 

@@ -1,38 +1,91 @@
-"""One call of an agent, whose answer has to be one."""
+"""One call of an agent in a slot of its own, whose answer has to be one."""
 
 from collections.abc import Callable
 
-from flywheel.arbiter.agents.strategy import Agent, Answer, StreamingAgent
+from flywheel.arbiter.agents.running import Calls, limited
+from flywheel.arbiter.agents.slots import Place, Slots
+from flywheel.arbiter.agents.strategy import Agent, Answer
 from flywheel.arbiter.profiles import AgentProfile
-from flywheel.arbiter.running.loads import Slots
+from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, awaited, in_thread
 from flywheel.arbiter.running.streaming import Stream
-from flywheel.errors import AgentError
+from flywheel.errors import AgentError, FlywheelError
 from flywheel.tasks.source import AgentTask
+
+
+class NoSlotError(FlywheelError):
+    """Raised when all slots of an agent were taken for as long as the task could wait. It is no fault of the agent."""
 
 
 def ask(
     profile: AgentProfile,
     asked: AgentTask,
     *,
+    place: Place,
     make_agent: Callable[[AgentProfile], Agent],
     slots: Slots,
-    stream: Stream | None,
+    stream: Stream,
+    left_s: Callable[[], float | None],
+    token: CancelToken,
 ) -> Answer:
-    """The agent's answer, its text handed out on its way where somebody wants that. Holds a slot to its end.
+    """The agent's answer, handed out on its way where somebody wants that.
+
+    The slot is held until the call has really ended, also where nobody waits for it any more.
+
+    Args:
+        profile: whom.
+        asked: what.
+        place: in the agent's line; it is left here, whatever happens.
+        make_agent: from the profile to the agent.
+        slots: of the place.
+        stream: gets the pieces. While they come, the answer may take longer than the agent's time.
+        left_s: seconds until the task must be done; None: no limit.
+        token: cancels.
 
     Raises:
         AgentError: the agent cannot answer, or answers what cannot be.
+        NoSlotError: it had no room in time.
+        CallTimeoutError: it did not answer in time.
+        TaskCancelledError: the task was cancelled.
     """
-    with slots.hold(profile):
-        agent = make_agent(profile)
-        if stream is not None and isinstance(agent, StreamingAgent):
-            return _sound(agent.stream(asked, on_text=stream.send))
-        answers = agent.answer([asked])
-        if len(answers) != 1:
-            raise AgentError(f"the agent gave {len(answers)} answers to one task")
-        if stream is not None:
-            stream.send(answers[0].text)
-        return _sound(answers[0])
+    _wait(place, profile, seconds=left_s(), token=token)
+    calls = Calls()
+
+    def work() -> Answer:
+        try:
+            agent = limited(make_agent(profile), profile, slots)
+            return agent.answer_in_slot(asked, to=stream, calls=calls)
+        finally:
+            place.leave()
+
+    try:
+        token.raise_if_cancelled()
+        answer = in_thread(work, name=f"flywheel-agent-{profile.id}")
+    except BaseException:
+        place.leave()
+        raise
+    try:
+        return _sound(
+            awaited(
+                answer,
+                seconds=profile.timeout_s,
+                at_most_s=left_s(),
+                last_sign_s=lambda: stream.last_s,
+                token=token,
+            )
+        )
+    except BaseException:
+        calls.give_up()
+        raise
+
+
+def _wait(place: Place, profile: AgentProfile, *, seconds: float | None, token: CancelToken) -> None:
+    try:
+        place.wait(lambda slot: awaited(slot, seconds=seconds, token=token))
+    except CallTimeoutError:
+        raise NoSlotError(
+            f"all {profile.max_concurrent} slots of {profile.id} were taken until the task's time was over; "
+            f"raise its max_concurrent, or add agents"
+        ) from None
 
 
 def _sound(answer: Answer) -> Answer:

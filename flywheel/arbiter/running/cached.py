@@ -30,6 +30,7 @@ def answered_from_cache(run: TaskRun, hit: Hit, *, found_s: float) -> Ran | None
         output_tokens=0,
         latency_ms=latency_ms,
         time_to_first_action_ms=latency_ms,
+        finish_reason="stop",
     )
     verdict = Verdict(evaluation=hit.answer.evaluation) if hit.exact else _judged_anew(run, answer)
     if verdict is None:

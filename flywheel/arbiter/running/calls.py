@@ -7,6 +7,7 @@ room for.
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
@@ -85,14 +86,58 @@ def call(work: Callable[[], T], *, seconds: float | None, token: CancelToken, na
     token.raise_if_cancelled()
     if seconds is not None and seconds <= 0:
         raise CallTimeoutError("no time was left")
-    future = in_thread(work, name=name)
+    return awaited(in_thread(work, name=name), seconds=seconds, token=token)
+
+
+def never() -> float | None:
+    """For work that gives no sign of life before it ends."""
+    return None
+
+
+def awaited(
+    future: "Future[T]",
+    *,
+    seconds: float | None,
+    token: CancelToken,
+    at_most_s: float | None = None,
+    last_sign_s: Callable[[], float | None] = never,
+) -> T:
+    """The result of a future, or what it raises, if it ends in time; it goes on otherwise.
+
+    Args:
+        future: what is waited for.
+        seconds: how long, from the last sign of life on; None: as long as it takes.
+        token: may cancel meanwhile.
+        at_most_s: how long in all, whatever signs there are; None: no limit.
+        last_sign_s: when the work last gave one, by ``time.monotonic``; None: none yet.
+
+    Raises:
+        CallTimeoutError: it did not end in time.
+        TaskCancelledError: the token was cancelled meanwhile.
+    """
     ended = threading.Event()
     future.add_done_callback(lambda _: ended.set())
-    token.wait(ended, seconds=seconds)
-    if future.done():
-        return future.result()
-    token.raise_if_cancelled()
-    raise CallTimeoutError(f"no answer within {seconds:.3g} s")
+    began_s, sign_s = time.monotonic(), None
+    while True:
+        left_s = _left_s(began_s, sign_s, seconds=seconds, at_most_s=at_most_s)
+        if left_s is not None and left_s <= 0:
+            break
+        token.wait(ended, seconds=left_s)
+        if future.done():
+            return future.result()
+        token.raise_if_cancelled()
+        sign_s = last_sign_s()
+    waited_s = time.monotonic() - (began_s if sign_s is None else sign_s)
+    if sign_s is None:
+        raise CallTimeoutError(f"no answer within {waited_s:.3g} s")
+    raise CallTimeoutError(f"no more of the answer within {waited_s:.3g} s, and it was not complete")
+
+
+def _left_s(began_s: float, sign_s: float | None, *, seconds: float | None, at_most_s: float | None) -> float | None:
+    """Seconds until a wait is over; None: it never is."""
+    ends = [] if at_most_s is None else [began_s + at_most_s]
+    ends += [] if seconds is None else [(began_s if sign_s is None else sign_s) + seconds]
+    return min(ends) - time.monotonic() if ends else None
 
 
 def in_thread(work: Callable[[], T], *, name: str) -> "Future[T]":

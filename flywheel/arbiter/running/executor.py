@@ -15,8 +15,9 @@ from flywheel.arbiter.cache.semantic_cache import SemanticCache
 from flywheel.arbiter.running.cached import answered_from_cache
 from flywheel.arbiter.running.calls import CancelToken, in_thread
 from flywheel.arbiter.running.claims import Claim, Claims
-from flywheel.arbiter.running.streaming import OnText, TextDelta
-from flywheel.arbiter.running.task_run import Parts, Ran, TaskRun
+from flywheel.arbiter.running.parts import Parts
+from flywheel.arbiter.running.streaming import Watch
+from flywheel.arbiter.running.task_run import Ran, TaskRun
 from flywheel.arbiter.settling import settle
 from flywheel.arbiter.task import NO_LIMITS, Task, TaskResult
 from flywheel.errors import ConfigurationError, DatabaseError, RetryLaterError
@@ -39,7 +40,7 @@ class Executor:
         self._routing = routing
         self._cache = cache
 
-    def execute(self, task: Task, *, token: CancelToken, on_text: OnText | None) -> TaskResult:
+    def execute(self, task: Task, *, token: CancelToken, watch: Watch) -> TaskResult:
         """See ``Arbiter.execute_task``."""
         if task.tenant_id not in {None, self._parts.tenant_id}:
             raise ConfigurationError(
@@ -48,12 +49,12 @@ class Executor:
             )
         started_s = time.monotonic()
         until_s = self._until(task, started_s)
-        claim = self._claim(task, token=token, until_s=until_s)
+        claim = self._claim(task, token=token, until_s=until_s, watch=watch)
         if isinstance(claim, TaskResult):
             return msgspec.structs.replace(claim, replayed=True)
         finished = False
         try:
-            run = partial(self._run, task, started_s=started_s, until_s=until_s, token=token, on_text=on_text)
+            run = partial(self._run, task, started_s=started_s, until_s=until_s, token=token, watch=watch)
             result = self._finish(claim, run())
             finished = result.stored
         finally:
@@ -62,15 +63,16 @@ class Executor:
             self._cache.put(self._parts.tenant_id, task, result)
         return result
 
-    async def aexecute(self, task: Task, *, token: CancelToken, on_text: OnText | None) -> TaskResult:
+    async def aexecute(self, task: Task, *, token: CancelToken, watch: Watch) -> TaskResult:
         """The same in a thread of its own. Cancelled, it ends when the task is accounted for."""
         loop = asyncio.get_running_loop()
-
-        def forward(delta: TextDelta) -> None:
-            assert on_text is not None
-            loop.call_soon_threadsafe(on_text, delta)
-
-        work = partial(self.execute, task, token=token, on_text=forward if on_text else None)
+        forwarded = msgspec.structs.replace(
+            watch,
+            on_text=watch.on_text and partial(loop.call_soon_threadsafe, watch.on_text),
+            on_decision=watch.on_decision and partial(loop.call_soon_threadsafe, watch.on_decision),
+            on_accepted=watch.on_accepted and partial(loop.call_soon_threadsafe, watch.on_accepted),
+        )
+        work = partial(self.execute, task, token=token, watch=forwarded)
         running = asyncio.wrap_future(in_thread(work, name=f"flywheel-task-{task.id[:40]}"))
         try:
             return await asyncio.shield(running)
@@ -89,11 +91,12 @@ class Executor:
             ends.append(started_s + (task.deadline - self._parts.clock()).total_seconds())
         return min(ends, default=None)
 
-    def _claim(self, task: Task, *, token: CancelToken, until_s: float | None) -> Claim | TaskResult:
+    def _claim(self, task: Task, *, token: CancelToken, until_s: float | None, watch: Watch) -> Claim | TaskResult:
         """The claim, or the result, waiting for it where another runs the task."""
-        digest, pause_s = _digest(task), FIRST_PAUSE_S
+        digest, pause_s = digest_of(task), FIRST_PAUSE_S
         while True:
-            found = self._claims.take(self._parts.tenant_id, task.id, digest)
+            found = self._claims.take(self._parts.tenant_id, task.id, digest, token)
+            watch.accepted()
             if found is not None:
                 return found
             token.raise_if_cancelled()
@@ -102,10 +105,8 @@ class Executor:
             token.wait(threading.Event(), seconds=pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    def _run(
-        self, task: Task, *, started_s: float, until_s: float | None, token: CancelToken, on_text: OnText | None
-    ) -> Ran:
-        run = TaskRun(self._parts, task, started_s=started_s, until_s=until_s, token=token, on_text=on_text)
+    def _run(self, task: Task, *, started_s: float, until_s: float | None, token: CancelToken, watch: Watch) -> Ran:
+        run = TaskRun(self._parts, task, started_s=started_s, until_s=until_s, token=token, watch=watch)
         if self._cache is not None and token.reason is None:
             found_s = time.monotonic()
             hit = self._cache.find(self._parts.tenant_id, task)
@@ -127,7 +128,7 @@ class Executor:
         return msgspec.structs.replace(ran.result, stored=False)
 
 
-def _digest(task: Task) -> bytes:
+def digest_of(task: Task) -> bytes:
     """Of what is asked; how long the caller waits may be different when it asks again."""
     limits = msgspec.structs.replace(task.limits, timeout_s=None) if task.limits != NO_LIMITS else NO_LIMITS
     asked = msgspec.structs.replace(task, limits=limits, deadline=None, tenant_id=None, use_cache=True, embedding=())

@@ -10,7 +10,8 @@ from msgspec import UNSET, Struct, UnsetType
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.audit_trail.notary import Notary, without_verdict
 from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution
-from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
+from flywheel.arbiter.evaluation.evaluator import Evaluator, NotJudged, Subject, Verdict, failed_verdict
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step, best_of, execution, iterations_of
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.profiles import AgentProfile
@@ -83,6 +84,8 @@ def judged(evaluator: Evaluator | None, subject: Subject) -> tuple[Verdict | Non
     except Exception as error:
         LOGGER.warning("the evaluator failed on task %s", subject.task_id, exc_info=True)
         return None, f"the evaluator failed: {type(error).__name__}: {error}"
+    if isinstance(verdict, NotJudged):
+        return None, verdict.reason
     return verdict, None if verdict else CANNOT_JUDGE
 
 
@@ -129,11 +132,14 @@ def record_episode(
     *,
     clock: Callable[[], datetime],
     cost_usd: float,
+    rubric: Rubric,
     notary: Notary | None = None,
 ) -> Recorded:
     """Write the three logs of a verified episode, in the same order; the notary signs the evaluation."""
     executed_at = max(clock(), decision.timestamp)
-    evaluation = episode_evaluation(episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd)
+    evaluation = episode_evaluation(
+        episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd, rubric=rubric
+    )
     executed = episode_execution(episode, evaluation, timestamp=executed_at)
     return _written(decision, executed, evaluation, collector, notary)
 
@@ -141,8 +147,11 @@ def record_episode(
 def outcome(
     decision: RoutingDecision, recorded: Recorded, *, label: str, usd: float, task: RoutedTask
 ) -> Outcome | None:
-    """What is learned of what was recorded; None where nobody judged it."""
-    if recorded.evaluation is None:
+    """What is learned of what was recorded; None where nobody judged it, and where nobody was chosen.
+
+    Whoever names an agent has reasons that routing does not know: to learn of it would bias what is believed.
+    """
+    if recorded.evaluation is None or not decision.candidate_agents:
         return None
     return outcome_of(decision, recorded.execution, recorded.evaluation, label=label, cost_usd=usd, task=task)
 

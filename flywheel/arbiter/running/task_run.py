@@ -2,32 +2,27 @@
 
 import logging
 import time
-from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from flywheel.arbiter.agents.strategy import Agent, Answer, failed_answer
-from flywheel.arbiter.audit_trail.notary import Notary
-from flywheel.arbiter.budgets import CoolDown, ThinkingBudget, reason_to_escalate
-from flywheel.arbiter.evaluation.evaluator import Evaluator, Subject, Verdict, failed_verdict
-from flywheel.arbiter.logs import Step, best_of, no_choice, routing_decision
+from flywheel.arbiter.agents.slots import Place
+from flywheel.arbiter.agents.strategy import Answer, failed_answer
+from flywheel.arbiter.budgets import ThinkingBudget, reason_to_escalate
+from flywheel.arbiter.evaluation.evaluator import Subject, Verdict, failed_verdict
+from flywheel.arbiter.logs import Step, best_of, no_choice
 from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.profiles import AgentProfile
-from flywheel.arbiter.routing.live import LiveRouter
-from flywheel.arbiter.routing.state import days
-from flywheel.arbiter.running.asking import ask
+from flywheel.arbiter.running.asking import NoSlotError, ask
 from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, call
-from flywheel.arbiter.running.loads import Slots
+from flywheel.arbiter.running.deciding import give
+from flywheel.arbiter.running.parts import Parts
 from flywheel.arbiter.running.recording import Attempt, Recorded, cost_of, judged, outcome, record, rejection
 from flywheel.arbiter.running.refinement import halt_score, with_feedback
-from flywheel.arbiter.running.streaming import OnText, Stream
-from flywheel.arbiter.settings import ExecutionSettings
+from flywheel.arbiter.running.streaming import Stream, Watch
 from flywheel.arbiter.task import ATTEMPT_MARK, AttemptReport, Failure, FailureKind, Spent, Task, TaskResult, TaskStatus
-from flywheel.collection.collector import Collector
-from flywheel.errors import AgentError, ConfigurationError, DatabaseError, NoAgentError
+from flywheel.errors import AgentError, ConfigurationError, DatabaseError, NoAgentError, UnsupportedOptionError
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import AgentTask
 
@@ -35,22 +30,8 @@ LOGGER = logging.getLogger(__name__)
 NO_AGENT = "no-agent"
 """Stands for the agent in the logs of a task that nobody was chosen for."""
 CANNOT_ANSWER: tuple[FailureKind, ...] = ("agent-error", "timeout")
-
-
-class Parts(Struct, frozen=True, kw_only=True):
-    """What runs of tasks share."""
-
-    router: LiveRouter
-    collector: Collector
-    evaluator: Evaluator | None
-    make_agent: Callable[[AgentProfile], Agent]
-    slots: Slots
-    settings: ExecutionSettings
-    cool_down: CoolDown
-    clock: Callable[[], datetime]
-    tenant_id: str
-    label: str
-    notary: Notary | None = None
+NOBODYS_FAULT: tuple[FailureKind, ...] = ("cancelled", "saturated")
+"""The agent is not judged by them, and nothing is learned."""
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -71,7 +52,7 @@ class TaskRun:
         started_s: float,
         until_s: float | None,
         token: CancelToken,
-        on_text: OnText | None,
+        watch: Watch,
     ) -> None:
         """Nothing is done yet.
 
@@ -81,11 +62,12 @@ class TaskRun:
             started_s: when the task was handed over, by ``time.monotonic``.
             until_s: when it must be done; None: whenever.
             token: may cancel it.
-            on_text: gets the answers' text on its way.
+            watch: how the caller follows it.
         """
         self.parts, self.task = parts, task
         self._started_s, self._until_s = started_s, until_s
-        self._token, self._on_text = token, on_text
+        self._token, self._watch = token, watch
+        self._begun = False
         self._routed = task.routed()
         self._budget = ThinkingBudget(task.assessed_complexity)
         self._spent = Spent()
@@ -150,24 +132,16 @@ class TaskRun:
         if self._left_s() == 0.0:
             return Failure(kind="timeout", reason="the task's time was over before an agent was chosen")
         try:
-            choice, profile = parts.router.decide(
-                self._routed, loads=parts.slots.loads(), now=days(parts.clock()), without=tried
-            )
+            decision, profile, place = give(self.task, self._routed, parts, without=tried, after=after)
         except (NoAgentError, ConfigurationError) as error:
-            return Failure(kind="no-agent", reason=str(error))
+            refused = isinstance(error, UnsupportedOptionError)
+            return Failure(kind="no-agent", reason=str(error), refused=refused)
         except DatabaseError as error:
             if not tried:
                 raise
             return Failure(kind="no-agent", reason=str(error))  # the attempt before is logged and is the result
-        decision = routing_decision(
-            self.task,
-            choice,
-            task_id=self.task.id,
-            tenant_id=parts.tenant_id,
-            timestamp=parts.clock(),
-            after=after,
-        )
-        steps, failure, exhausted = self._iterate(profile, number=number)
+        self._watch.decided(decision)
+        steps, failure, exhausted = self._iterate(profile, place, number=number)
         return Attempt(
             decision=decision,
             profile=profile,
@@ -184,19 +158,25 @@ class TaskRun:
             failure is not None
             and failure.kind in CANNOT_ANSWER
             and not attempt.answered
+            and not self._is_bound
+            and self.task.agent_id is None
             and tried < self.parts.settings.max_attempts
             and self._left_s() != 0.0
             and self._limit_reached() is None
         )
 
-    def _iterate(self, profile: AgentProfile, *, number: int) -> tuple[list[Step], Failure | None, str | None]:
+    def _iterate(
+        self, profile: AgentProfile, place: Place, *, number: int
+    ) -> tuple[list[Step], Failure | None, str | None]:
         """The agent's answers, why the last one did not come, and which budget ended it before it was good enough."""
         steps: list[Step] = []
         asked: AgentTask | None = self.task.asked
         exhausted: str | None = None
         raised = False
         while asked is not None:
-            step, failure = self._step(profile, asked, attempt=number, iteration=len(steps) + 1)
+            if steps:  # it waits like everybody else
+                place = self.parts.slots.enter(profile.id, limit=profile.max_concurrent)
+            step, failure = self._step(profile, asked, place, attempt=number, iteration=len(steps) + 1)
             steps.append(step)
             self._spent += step.spent
             self._budget.spend(step.answer.output_tokens)
@@ -215,6 +195,8 @@ class TaskRun:
         verdict, tokens = last.verdict, last.answer.output_tokens
         if verdict is None or verdict.feedback is None or len(steps) >= settings.max_iterations:
             return None, None, False
+        if self._is_bound or last.answer.tool_calls:  # calls are the caller's to make, and to answer
+            return None, None, False
         qualities = [step.quality for step in steps]
         if halt_score(qualities, tokens=1, remaining=1) > settings.stop_quality:
             return None, None, False
@@ -225,6 +207,11 @@ class TaskRun:
             spent = f"{self._budget.spent:,} of {self._budget.granted:,} tokens of the thinking budget are spent"
             return None, spent, False
         return with_feedback(asked, last.answer.text, verdict.feedback), None, raised
+
+    @property
+    def _is_bound(self) -> bool:
+        """Whether the caller has pieces of an answer that cannot be taken back."""
+        return self._watch.irrevocable and self._begun
 
     def _escalate(self, profile: AgentProfile, verdict: Verdict) -> bool:
         reason = reason_to_escalate(
@@ -251,11 +238,11 @@ class TaskRun:
     # --- one answer -------------------------------------------------------------------------------------------------
 
     def _step(
-        self, profile: AgentProfile, asked: AgentTask, *, attempt: int, iteration: int
+        self, profile: AgentProfile, asked: AgentTask, place: Place, *, attempt: int, iteration: int
     ) -> tuple[Step, Failure | None]:
-        answer, failure = self._answer(profile, asked, attempt=attempt, iteration=iteration)
+        answer, failure = self._answer(profile, asked, place, attempt=attempt, iteration=iteration)
         usd = cost_of(profile, answer)
-        if failure is not None and failure.kind == "cancelled":
+        if failure is not None and failure.kind in NOBODYS_FAULT:
             return Step(answer=answer, unjudged=failure.reason, usd=usd), failure
         try:
             verdict, unjudged = self.judge(answer, agent_id=profile.id, cost_usd=usd)
@@ -277,22 +264,28 @@ class TaskRun:
         )
 
     def _answer(
-        self, profile: AgentProfile, asked: AgentTask, *, attempt: int, iteration: int
+        self, profile: AgentProfile, asked: AgentTask, place: Place, *, attempt: int, iteration: int
     ) -> tuple[Answer, Failure | None]:
         """The agent's answer; a failed one, and why, where there is none."""
-        stream = Stream(self._on_text, attempt=attempt, iteration=iteration) if self._on_text else None
-        left_s, started_s = self._left_s(), time.monotonic()
+        stream = Stream(self._watch.on_text, attempt=attempt, iteration=iteration)
+        started_s = time.monotonic()
         try:
-            answer = call(
-                partial(ask, profile, asked, make_agent=self.parts.make_agent, slots=self.parts.slots, stream=stream),
-                seconds=profile.timeout_s if left_s is None else min(left_s, profile.timeout_s),
+            answer = ask(
+                profile,
+                asked,
+                place=place,
+                make_agent=self.parts.make_agent,
+                slots=self.parts.slots,
+                stream=stream,
+                left_s=self._left_s,
                 token=self._token,
-                name=f"flywheel-agent-{profile.id}",
             )
         except TaskCancelledError as error:
             failure = Failure(kind="cancelled", reason=str(error))
         except CallTimeoutError as error:
             failure = Failure(kind="timeout", reason=str(error))
+        except NoSlotError as error:
+            failure = Failure(kind="saturated", reason=str(error))
         except AgentError as error:
             failure = Failure(kind="agent-error", reason=str(error))
         except Exception as error:
@@ -300,10 +293,12 @@ class TaskRun:
             failure = Failure(kind="agent-error", reason=f"the agent crashed: {type(error).__name__}: {error}")
         else:
             reason = answer.failure_reason
-            return answer, None if reason is None else Failure(kind="agent-error", reason=reason)
+            return answer, None if reason is None else Failure(
+                kind="agent-error", reason=reason, refused=answer.refused
+            )
         finally:
-            if stream is not None:
-                stream.close()
+            stream.close()
+            self._begun = self._begun or stream.begun
         latency_ms = (time.monotonic() - started_s) * 1000
         return failed_answer(prompt_messages(asked, profile.prompt), failure.reason, latency_ms=latency_ms), failure
 
@@ -371,6 +366,8 @@ class TaskRun:
             tenant_id=self.parts.tenant_id,
             status=status,
             text=best.answer.text,
+            tool_calls=best.answer.tool_calls,
+            finish_reason=best.answer.finish_reason,
             agent_id=attempt.profile.id,
             decision=msgspec.structs.replace(attempt.decision, task_id=self.task.id),
             budget=self._budget.report(),

@@ -1,4 +1,7 @@
-"""Keys of the receiver: each is of one tenant, and decides whose logs come with it. Only a digest of each is kept."""
+"""Keys of the receiver: each is of one tenant, and decides whose logs come with it and whose tasks are run.
+
+Running tasks costs money: only keys that were made for it may. Of each key only a digest is kept.
+"""
 
 import hmac
 import re
@@ -24,6 +27,10 @@ class UnknownKeyError(FlywheelError):
     """Raised for a request without a key that is good. Send ``Authorization: Bearer KEY``."""
 
 
+class MayNotRunError(FlywheelError):
+    """Raised where tasks are to be run with a key that was made for sending records. Make one with --may-run-tasks."""
+
+
 class ApiKey(Struct, frozen=True, kw_only=True):
     """What is known of a key, without its secret."""
 
@@ -34,6 +41,7 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     created_by: str
     revoked_at: datetime | None = None
     revoked_by: str | None = None
+    may_run_tasks: bool = False
 
 
 class NewKey(Struct, frozen=True, kw_only=True):
@@ -43,13 +51,15 @@ class NewKey(Struct, frozen=True, kw_only=True):
     key: str
     tenant_id: str
     name: str
+    may_run_tasks: bool = False
 
 
 class Holder(Struct, frozen=True):
-    """Whose request it is."""
+    """Whose request it is, and whether tasks may be run with its key."""
 
     key_id: str
     tenant_id: str
+    may_run_tasks: bool = False
 
 
 class Known(Struct, frozen=True):
@@ -58,10 +68,13 @@ class Known(Struct, frozen=True):
     digest: bytes
     tenant_id: str
     read_at: float
+    may_run_tasks: bool = False
 
 
-def create_key(pool: BenchmarkPool, tenant_id: str, *, name: str, by: str, now: datetime) -> NewKey:
-    """A key for a tenant. It is shown once: the pool keeps a digest.
+def create_key(
+    pool: BenchmarkPool, tenant_id: str, *, name: str, by: str, now: datetime, may_run_tasks: bool = False
+) -> NewKey:
+    """A key for a tenant, which sends records and, where it may, has tasks run. It is shown once.
 
     Raises:
         InputError: no tenant is called so.
@@ -73,18 +86,18 @@ def create_key(pool: BenchmarkPool, tenant_id: str, *, name: str, by: str, now: 
     key = f"fwk_{key_id}_{secrets.token_urlsafe(32)}"
     with pool.transaction() as connection:
         connection.execute(
-            "INSERT INTO api_keys (id, tenant_id, name, digest, created_at, created_by)"
-            " VALUES (%s, %s, %s, %s, %s, %s)",
-            (key_id, tenant_id, name, key_digest(key), now, by),
+            "INSERT INTO api_keys (id, tenant_id, name, digest, created_at, created_by, may_run_tasks)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+            (key_id, tenant_id, name, key_digest(key), now, by, may_run_tasks),
         )
-    return NewKey(id=key_id, key=key, tenant_id=tenant_id, name=name)
+    return NewKey(id=key_id, key=key, tenant_id=tenant_id, name=name, may_run_tasks=may_run_tasks)
 
 
 def list_keys(pool: BenchmarkPool) -> list[ApiKey]:
     """All keys, the newest first, revoked ones included."""
     with pool.transaction() as connection:
         rows = connection.execute(
-            "SELECT id, tenant_id, name, created_at, created_by, revoked_at, revoked_by FROM api_keys"
+            "SELECT id, tenant_id, name, created_at, created_by, revoked_at, revoked_by, may_run_tasks FROM api_keys"
             " ORDER BY created_at DESC, id"
         ).fetchall()
     return [ApiKey(**dict(zip(ApiKey.__struct_fields__, row, strict=True))) for row in rows]
@@ -170,9 +183,9 @@ class KeyRing:
         asked_at = self._monotonic()  # before it is read: what is revoked meanwhile must not be good for longer
         with self._pool.transaction() as connection:
             row = connection.execute(
-                "SELECT digest, tenant_id FROM api_keys WHERE id = %s AND revoked_at IS NULL", (key_id,)
+                "SELECT digest, tenant_id, may_run_tasks FROM api_keys WHERE id = %s AND revoked_at IS NULL", (key_id,)
             ).fetchone()
-        known = Known(bytes(row[0]), row[1], asked_at) if row else Known(b"", "", asked_at)
+        known = Known(bytes(row[0]), row[1], asked_at, row[2]) if row else Known(b"", "", asked_at)
         with self._lock:
             self._known[key_id] = known
             self._known.move_to_end(key_id)
@@ -205,4 +218,4 @@ def holder_of(key: str, known: Known) -> Holder:
     """
     if not hmac.compare_digest(key_digest(key), known.digest):
         raise UnknownKeyError("the key is not known here, or was revoked")
-    return Holder(id_of(key), known.tenant_id)
+    return Holder(id_of(key), known.tenant_id, known.may_run_tasks)

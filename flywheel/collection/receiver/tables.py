@@ -1,6 +1,6 @@
 """The receiver's tables in PostgreSQL: clients' keys, and the requests whose answers it remembers."""
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, LargeBinary, Table, Text
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, LargeBinary, Table, Text, false
 
 from flywheel.database import Instant, metadata
 
@@ -15,6 +15,7 @@ api_keys = Table(
     Column("created_by", Text, nullable=False),
     Column("revoked_at", Instant),
     Column("revoked_by", Text),
+    Column("may_run_tasks", Boolean, nullable=False, server_default=false(), comment="by agents, which costs money"),
 )
 Index("ix_api_keys_tenant_id", api_keys.c.tenant_id)
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0021_audit_trail"
-down_revision = "0020_task_runs"
+down_revision = "0022_judges"
 
 INSTANT = sa.DateTime(timezone=True)
 

@@ -4,7 +4,6 @@ The programs are the project's own, one file each in ``programs/``. The agent se
 give; of the others it is told only how many fail, so that no program passes by knowing its tests.
 """
 
-import difflib
 import re
 import tomllib
 from collections.abc import Sequence
@@ -13,16 +12,23 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from flywheel.arbiter.evaluation.change import change_of_text
+from flywheel.arbiter.evaluation.changed_lines import changes_of
+from flywheel.arbiter.evaluation.hacking.changes import findings_in_change
+from flywheel.arbiter.evaluation.hacking.examples import example_of
+from flywheel.arbiter.evaluation.hacking.finding import Finding
+from flywheel.arbiter.evaluation.minimal_diff.scoring import score
 from flywheel.errors import TaskSourceError
-from flywheel.records import Complexity, Message
+from flywheel.records import Complexity, Message, MinimalDiffMetrics
 from flywheel.settings import TasksSettings
-from flywheel.tasks.code_repair.sandbox import ProgramTest, TestRun, run_tests
+from flywheel.tasks.code_repair.program_tests import ProgramTest, TestRun, run_tests
 from flywheel.tasks.environment import Observation, TaskList, Verification, mandatory_check
 from flywheel.tasks.source import SourceTask
 from flywheel.tasks.splits import split_of
 
 PROGRAMS = Path(__file__).with_name("programs")
 TASK_TYPE = "code-editing"
+PROGRAM = "program.py"
 SHOWN_TESTS = 2
 MAX_TURNS = 3  # SPEC section 7, refinement
 LONGEST_PROGRAM = 20_000
@@ -101,6 +107,7 @@ class RepairRun:
         self._program = ""
         self._tested: TestRun | None = None
         self._best_fraction = 0.0
+        self._diff: MinimalDiffMetrics | None = None
 
     def opening(self) -> tuple[Message, ...]:
         """What the program is to do, the program, and the first tests."""
@@ -115,6 +122,7 @@ class RepairRun:
         self._turns += 1
         self._program, asked_form = program_of(answer)
         self._tested = run_tests(self._program, self._task.tests) if self._program else None
+        self._diff = minimal_diff(self._task.buggy, self._program) if self._program else None
         fraction = self._tested.passed_fraction if self._tested else 0.0
         gain = max(0.0, fraction - self._best_fraction)
         self._best_fraction = max(self._best_fraction, fraction)
@@ -124,6 +132,7 @@ class RepairRun:
             format=0.0 if not self._program else 1.0 if asked_form else 0.5,
             information_gain=gain,
             progress=fraction,
+            multiplier=self._diff.reward_multiplier if self._diff else 1.0,
         )
 
     def verify(self) -> Verification:
@@ -134,9 +143,11 @@ class RepairRun:
             checks=(mandatory_check("tests_pass", fraction),),
             tool=1.0,
             task=fraction,
-            minimal=needed_share(self._task.buggy, self._task.fixed, self._program) if fraction == 1.0 else 0.0,
+            minimal=needed_share(self._task, self._diff) if self._diff and fraction == 1.0 else 0.0,
+            minimal_diff=self._diff,
             reason=_reason(tested),
             evidence=_evidence(tested),
+            findings=findings_in_program(self._task, self._program),
         )
 
 
@@ -153,15 +164,24 @@ def program_of(answer: str) -> tuple[str, bool]:
     return (code, True) if blocks else (code if _is_python(code) else "", False)
 
 
-def needed_share(buggy: str, fixed: str, program: str) -> float:
-    """Changed lines of the known repair / changed lines of this one, at most 1; 1 where it changed nothing."""
-    changed = _changed_lines(buggy, program)
-    return min(1.0, _changed_lines(buggy, fixed) / changed) if changed else 1.0
+def findings_in_program(task: RepairTask, program: str) -> tuple[Finding, ...]:
+    """What in a program looks like work on its tests."""
+    if program in {"", task.buggy}:
+        return ()
+    change = change_of_text(PROGRAM, before=task.buggy, after=program)
+    examples = [example for test in task.tests if (example := example_of(test.call, test.expect))]
+    needed = sum(lines.count for lines in changes_of(change_of_text(PROGRAM, before=task.buggy, after=task.fixed)))
+    return findings_in_change(change, examples=examples, needed_lines=needed)
 
 
-def _changed_lines(one: str, other: str) -> int:
-    lines = difflib.ndiff(one.splitlines(), other.splitlines())
-    return sum(line.startswith(("+ ", "- ")) and bool(line[2:].strip()) for line in lines)
+def minimal_diff(before: str, after: str) -> MinimalDiffMetrics:
+    """How small the change from one program to another is."""
+    return score(change_of_text(PROGRAM, before=before, after=after)).metrics
+
+
+def needed_share(task: RepairTask, diff: MinimalDiffMetrics) -> float:
+    """The multiplier of a repair / that of the known one, at most 1."""
+    return min(1.0, diff.reward_multiplier / minimal_diff(task.buggy, task.fixed).reward_multiplier)
 
 
 def _is_python(text: str) -> bool:

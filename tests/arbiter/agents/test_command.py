@@ -61,7 +61,7 @@ def test_a_program_gets_the_task_without_its_answer_and_none_of_our_settings(mon
     monkeypatch.setenv("FLYWHEEL_TENANT_SALT", "s3cret")
     seen = answered(ECHO.replace("json.dumps(task)", "json.dumps([task, dict(__import__('os').environ)])"))
     task, environment = json.loads(seen.text)
-    assert set(task) == {"id", "taskType", "complexity", "messages", "tools"}
+    assert set(task) == {"id", "taskType", "complexity", "messages", "tools", "options"}
     assert (task["id"], task["taskType"], task["tools"][0]["name"]) == ("fake:add", "synthetic-add", "add")
     assert "What is 1 plus 2?" in task["messages"][-1]["content"]
     assert "PATH" in environment

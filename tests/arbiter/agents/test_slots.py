@@ -71,7 +71,8 @@ def test_who_waits_is_seen_as_queued_and_who_works_as_active() -> None:
     async def look() -> None:
         slots = Slots()
         async with slots.hold_async("a", limit=1):
-            waiting = [asyncio.create_task(slots.acquire_async("a", limit=1)) for _ in range(3)]
+            places = [slots.enter("a", limit=1) for _ in range(3)]
+            waiting = [asyncio.create_task(place.wait_async()) for place in places]
             await asyncio.sleep(0)
             assert slots.loads() == {"a": Load(active=1, queued=3)}
             waiting[1].cancel()
@@ -79,9 +80,11 @@ def test_who_waits_is_seen_as_queued_and_who_works_as_active() -> None:
             assert slots.loads() == {"a": Load(active=1, queued=2)}
         await waiting[0]
         assert slots.loads() == {"a": Load(active=1, queued=1)}
-        slots.release("a")
+        places[0].leave()
         await waiting[2]
-        slots.release("a")
+        places[0].leave()  # twice is once
+        assert slots.loads() == {"a": Load(active=1)}
+        places[2].leave()
         assert slots.loads() == {}
 
     asyncio.run(look())

@@ -99,11 +99,12 @@ def test_a_verdict_comes_into_the_trail_by_itself(engine: Engine, settings: Sett
 
 
 def test_a_verdict_by_a_working_spec_says_what_the_spec_says(notary: Notary, engine: Engine) -> None:
-    signed = notary.signed(under_spec(evaluation(), SPEC))
+    signed = notary.signed(msgspec.structs.replace(under_spec(evaluation(), SPEC), rubric="builtin@1"))
     notary.deliver()
     caws = caws_of(signed)
     assert (caws.spec_id, caws.waivers_used, caws.gates_passed) == ("FEAT-0017", ("WV-1",), ("tests", "lint"))
     [verdict] = verdicts(engine)
+    assert verdict.rubric == "builtin@1"
     assert (verdict.spec_digest, verdict.scores, verdict.budget_usage) == ("a" * 64, SPEC.scores, SPEC.budget_usage)
     assert caws_of(without_verdict(signed)) == msgspec.structs.replace(caws, verdict_id=None, arbiter_signature=None)
     assert without_verdict(notary.signed(evaluation())).caws is UNSET
@@ -279,6 +280,7 @@ def test_what_this_version_cannot_read_waits_and_is_named(
 
 def test_while_postgresql_is_away_verdicts_wait_and_nobody_is_disturbed(settings: Settings, engine: Engine) -> None:
     with Notary(settings, engine) as notary:
+        notary.check()
         away = connect("postgresql://nobody@127.0.0.1:1/none")
         notary._engine = away
         signed = notary.signed(evaluation())
@@ -298,6 +300,7 @@ def test_an_evaluation_whose_verdict_cannot_be_written_down_goes_without_one_and
     settings.home.mkdir(parents=True, exist_ok=True)
     settings.verdicts_dir.write_text("no folder")
     notary = Notary(settings, engine)
+    notary.check()
     unsigned = notary.signed(evaluation())
     assert (unsigned.caws, notary.unsigned) == (UNSET, 1)
     assert "goes without a verdict" in caplog.text

@@ -7,17 +7,18 @@ from traceback import TracebackException
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from sqlalchemy import Engine
 
 from flywheel.arbiter.audit_trail import rotation
 from flywheel.arbiter.audit_trail.keys import SigningKey, key_file, next_key_file, signing_key_of
 from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.audit_trail.rotation import replace_lost, rotate, settled_key
-from flywheel.arbiter.audit_trail.trail import list_keys
+from flywheel.arbiter.audit_trail.trail import append, list_keys
 from flywheel.arbiter.audit_trail.verifying import verify_trail
 from flywheel.errors import PoolError, SigningKeyError
 from flywheel.settings import Settings
-from tests.arbiter.audit_trail.trails import evaluation, filled
+from tests.arbiter.audit_trail.trails import KEY, OTHER, evaluation, filled, sealed
 from tests.pool.kills import KilledError, killing
 
 
@@ -135,7 +136,17 @@ def test_an_installation_with_another_key_is_told_so_before_it_runs_anything(
     filled(engine, 1, key=settled_key(settings, engine))
     stranger = settings.model_copy(update={"home": tmp_path / "other"})
     with pytest.raises(SigningKeyError, match="this process signs with the key"):
-        Notary(stranger, engine)
+        Notary(stranger, engine).check()
+    notary = Notary(stranger, engine)
+    assert notary.signed(evaluation()).caws is UNSET
+    assert notary.unsigned == 1
+
+
+def test_a_verdict_by_a_key_that_the_trail_never_had_is_not_taken(engine: Engine) -> None:
+    filled(engine, 1)
+    with engine.begin() as connection, pytest.raises(SigningKeyError, match=f"{OTHER.id}, which the audit trail never"):
+        append(connection, [sealed(key=OTHER)], KEY)
+    assert verify_trail(engine).entries == 2
 
 
 def test_a_lost_key_is_gone_on_from_by_one_that_must_be_trusted(

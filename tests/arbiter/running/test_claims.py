@@ -161,14 +161,14 @@ def test_a_result_that_cannot_be_stored_is_given_and_the_task_may_run_again(engi
 
 def test_results_are_forgotten_when_they_are_old_and_the_id_may_be_used_again(engine: Engine) -> None:
     claims = Claims(engine, claim_s=30.0, kept=timedelta(hours=1))
-    assert isinstance(claims.take("acme", "old", b"1"), Claim)
-    assert isinstance(claims.take("acme", "young", b"1"), Claim)
+    assert isinstance(claims.take("acme", "old", b"1", CancelToken()), Claim)
+    assert isinstance(claims.take("acme", "young", b"1", CancelToken()), Claim)
     with engine.begin() as connection:
         connection.execute(text("UPDATE task_runs SET finished_at = now(), result = '{}'"))
         connection.execute(
             text("UPDATE task_runs SET finished_at = now() - interval '61 minutes' WHERE task_id = 'old'")
         )
-    assert isinstance(claims.take("acme", "old", b"2"), Claim)
+    assert isinstance(claims.take("acme", "old", b"2", CancelToken()), Claim)
     with engine.begin() as connection:
         connection.execute(text("UPDATE task_runs SET finished_at = now() - interval '61 minutes'"))
     assert claims.forget_old() == 2

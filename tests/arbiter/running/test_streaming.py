@@ -3,12 +3,11 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import Engine
 
-from flywheel.arbiter.agents.strategy import Answer
+from flywheel.arbiter.agents.strategy import Answer, Pieces
 from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.streaming import TextDelta
 from flywheel.tasks.source import AgentTask
@@ -22,14 +21,14 @@ class Typist(ScriptedAgent):
         super().__init__()
         self.words = words
 
-    def stream(self, asked: AgentTask, *, on_text: Callable[[str], None]) -> Answer:
+    def stream(self, asked: AgentTask, *, to: Pieces) -> Answer:
         written = []
         for word in self.words:
             if isinstance(word, threading.Event):
                 word.wait(PATIENCE_S)
                 continue
             written.append(word)
-            on_text(word)
+            to.send(word)
         return Answer(text="".join(written), messages=asked.question, prompt_tokens=1, output_tokens=2, latency_ms=1.0)
 
 

@@ -45,6 +45,13 @@ def test_a_key_is_its_tenant_s_and_nothing_of_it_is_kept(pool: BenchmarkPool) ->
             ring.find(wrong)
 
 
+def test_a_key_runs_tasks_only_if_it_was_made_for_it(pool: BenchmarkPool) -> None:
+    ring = KeyRing(pool, cache_s=10, outage_s=300)
+    for may in (False, True):
+        made = create_key(pool, "acme", name="", by="ann", now=NOW, may_run_tasks=may)
+        assert made.may_run_tasks is ring.find(made.key).may_run_tasks is list_keys(pool)[0].may_run_tasks is may
+
+
 def test_a_revoked_key_is_refused_after_the_cache_s_time_and_at_once_elsewhere(pool: BenchmarkPool) -> None:
     clock = Clock()
     made = create_key(pool, "acme", name="", by="ann", now=NOW)

@@ -39,6 +39,8 @@ TABLES = (
     "bandit_state",
     "task_outcomes",
     "task_runs",
+    "judge_opinions",
+    "judge_counts",
     "alias_history",
     "access_grants",
     "access_audit",

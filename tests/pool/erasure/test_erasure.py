@@ -132,6 +132,7 @@ def test_the_report_counts_what_was_removed_and_names_the_batches(filled: Benchm
         "task_outcomes": 2,
         "task_runs": 1,
         "verdicts": 3,
+        "judge_opinions": 1,
         "quarantine": 8,
         VALIDATED: 12,
         ANONYMIZED: 12,

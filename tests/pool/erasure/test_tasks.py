@@ -94,6 +94,12 @@ def test_lines_of_other_tasks_stay_byte_for_byte(filled: BenchmarkPool) -> None:
     assert report.removed["segments"] == len(gone) == 3 + 1 + 3 + 3 + 1 + 2  # a duplicate is among them
 
 
+def test_what_judges_said_of_the_tenants_answers_goes_with_any_of_its_tasks(filled: BenchmarkPool) -> None:
+    erase(filled)
+    with filled.transaction() as connection:
+        assert connection.execute("SELECT tenant_id FROM judge_opinions").fetchall() == [(OTHER,)]
+
+
 def test_the_report_counts_what_was_removed(filled: BenchmarkPool) -> None:
     announced = find_tenant(filled, ERASED, now=LATER, tasks=WANTED)
     report = erase(filled)

@@ -12,9 +12,12 @@ from psycopg import sql
 from flywheel.arbiter.audit_trail.outbox import encode_sealed
 from flywheel.arbiter.audit_trail.rotation import settled_key
 from flywheel.arbiter.audit_trail.trail import append
+from flywheel.arbiter.evaluation.judges.kept import KeptInDatabase
+from flywheel.arbiter.evaluation.judges.opinions import Score
 from flywheel.arbiter.outcomes import Outcome, record_new
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.registry import AgentRegistry
+from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.claims import Claims
 from flywheel.collection.segments import MARKER, segment_bytes, write_closed_segment
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
@@ -116,7 +119,8 @@ def fill(pool: BenchmarkPool) -> None:
     sign_verdicts(pool)
     claims = Claims(pool.engine, claim_s=30.0, kept=timedelta(hours=1))
     for tenant_id in (ERASED, OTHER):
-        claims.take(tenant_id, "run", b"digest")
+        claims.take(tenant_id, "run", b"digest", CancelToken())
+        keep_opinion(pool, tenant_id)
     claims.close()
 
 
@@ -129,6 +133,11 @@ def sign_verdicts(pool: BenchmarkPool) -> None:
     waiting = [sealed(task_id, tenant=tenant_id, key=key) for task_id, tenant_id in (("w", ERASED), ("w", OTHER))]
     pool.settings.verdicts_dir.mkdir()
     write_closed_segment(pool.settings.verdicts_dir / "waits.segment", map(encode_sealed, waiting))
+
+
+def keep_opinion(pool: BenchmarkPool, tenant_id: str) -> None:
+    score = Score(value=0.9, confidence=0.9, reason=f"{SECRET if tenant_id == ERASED else OTHER} is well answered")
+    KeptInDatabase(pool.engine, days=30).keep(tenant_id, {b"digest": score})
 
 
 def needles(pool: BenchmarkPool) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from flywheel.records import MinimalDiffMetrics
 from flywheel.settings import TasksSettings
 from flywheel.tasks.code_repair.environment import (
     MAX_TURNS,
@@ -11,7 +12,7 @@ from flywheel.tasks.code_repair.environment import (
     needed_share,
     program_of,
 )
-from flywheel.tasks.code_repair.sandbox import run_tests
+from flywheel.tasks.code_repair.program_tests import run_tests
 
 REPAIR = CodeRepair.of_settings(TasksSettings())
 TASKS = {task.id: task for task in REPAIR.tasks()}
@@ -65,13 +66,42 @@ def test_the_last_block_is_the_program() -> None:
     assert program_of("```python\n" + "#" * 30_000 + "\n```") == ("", False)
 
 
+REWRITTEN = (
+    "def clamp(value, a, b):\n    low = min(a, b)\n    high = max(a, b)\n    return sorted((low, value, high))[1]\n"
+)
+
+
 def test_a_rewritten_program_changed_more_than_was_needed() -> None:
-    assert needed_share(CLAMP.buggy, CLAMP.fixed, CLAMP.fixed) == 1.0
-    rewritten = (
-        "def clamp(value, a, b):\n    low = min(a, b)\n    high = max(a, b)\n    return sorted((low, value, high))[1]\n"
-    )
+    known, other = REPAIR.run(CLAMP), REPAIR.run(CLAMP)
+    repaired = known.step(f"```python\n{CLAMP.fixed}```")
+    rewritten = other.step(f"```python\n{REWRITTEN}```")
+    assert known.verify().passed
+    assert known.verify().minimal == 1.0
+    assert other.verify().passed
+    assert other.verify().minimal < 0.5
+    assert repaired.multiplier > 0.9
+    assert rewritten.multiplier < 0.5
+
+
+def test_how_small_the_change_is_stands_in_the_verification() -> None:
     run = REPAIR.run(CLAMP)
-    run.step(f"```python\n{rewritten}```")
-    verification = run.verify()
-    assert verification.passed
-    assert verification.minimal < 0.5
+    run.step(f"```python\n{CLAMP.fixed}```")
+    measured = run.verify().minimal_diff
+    assert measured is not None
+    assert (measured.file_touch_count, measured.scaffolding_penalty) == (1, 0)
+    assert 0.9 < measured.ast_similarity < 1
+    run.step("I give up.")
+    assert run.verify().minimal_diff is None
+
+
+def test_the_unchanged_program_is_no_small_repair() -> None:
+    run = REPAIR.run(CLAMP)
+    run.step(f"```python\n{CLAMP.buggy}```")
+    assert run.verify().minimal == 0.0
+
+
+def test_a_smaller_repair_than_the_known_one_is_worth_no_more() -> None:
+    small = MinimalDiffMetrics(
+        ast_similarity=1, file_touch_count=1, line_change_ratio=0, scaffolding_penalty=0, reward_multiplier=1
+    )
+    assert needed_share(CLAMP, small) == 1.0

@@ -5,7 +5,7 @@ import re
 import msgspec
 from msgspec import Struct
 
-from flywheel.pool.anonymization.code.languages import Language, language_of_path
+from flywheel.languages import Language, language_of_path
 from flywheel.pool.anonymization.code.pieces import Fragment, Piece
 
 HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@ ?([^\r\n]*)")

@@ -8,9 +8,9 @@ from itertools import accumulate
 import msgspec
 from msgspec import Struct
 
+from flywheel.languages import BY_NAME, Language, LanguageName, language_of_fence, parser
+from flywheel.languages import language_of_path as by_path
 from flywheel.pool.anonymization.code.diffs import diff_fragments, looks_like_diff
-from flywheel.pool.anonymization.code.languages import BY_NAME, Language, LanguageName, language_of_fence, parser
-from flywheel.pool.anonymization.code.languages import language_of_path as by_path
 from flywheel.pool.anonymization.code.pieces import Fragment, Piece, lines_of
 
 FENCE = re.compile(rb"[ \t>]*(?:[-*+]|\d+[.)])?[ \t]*(`{3,}|~{3,})[ \t]*([^`\r\n]*)\r?\n?\Z")

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from flywheel.pool.anonymization.code.languages import words
 from flywheel.pool.anonymization.code.reading import Captures, Code, text_of
+from flywheel.pool.anonymization.code.vocabulary import words
 
 if TYPE_CHECKING:
     import tree_sitter

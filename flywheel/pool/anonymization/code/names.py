@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from flywheel.languages import LanguageName
 from flywheel.pool.anonymization.code.keywords import (
     Parameters,
     ambiguous_names,
@@ -11,8 +12,8 @@ from flywheel.pool.anonymization.code.keywords import (
     own_keywords,
     parameters_of,
 )
-from flywheel.pool.anonymization.code.languages import LanguageName, words
 from flywheel.pool.anonymization.code.reading import Code, Declaration, Kind, Leaf, declarations
+from flywheel.pool.anonymization.code.vocabulary import VOCABULARIES, words
 
 PLACEHOLDER = re.compile(r"[#_]*(?:var|func|class|Var|Func|Class)[1-9][0-9]*\Z")
 SPECIAL = re.compile(r"__\w*__\Z|_+\Z")
@@ -145,7 +146,7 @@ def foreign_classes(codes: Sequence[Code]) -> set[int]:
     foreign: set[int] = set()
     left: list[str] = []
     for code in codes:
-        harmless = code.language.harmless | words(code.language.name).builtins
+        harmless = VOCABULARIES[code.language.name].harmless | words(code.language.name).builtins
         for owner in code.owners:
             for base in owner.bases:
                 derived[base].append((id(owner), owner.name))

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from flywheel.pool.anonymization.code.languages import Language
+from flywheel.languages import Language
 
 Piece = tuple[int, int]
 """Start and end within a text."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from flywheel.languages import BY_SUFFIX, Language
 from flywheel.pool.anonymization.code.fragments import Found, Offsets, find_code, parses
-from flywheel.pool.anonymization.code.languages import BY_SUFFIX, Language
 from flywheel.pool.anonymization.code.names import Names
 from flywheel.pool.anonymization.code.pieces import Fragment, Piece
 from flywheel.pool.anonymization.code.reading import Code, read

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from msgspec import Struct
 
-from flywheel.pool.anonymization.code.languages import Language, leaf_query, parser, query
+from flywheel.languages import Language, parser
+from flywheel.pool.anonymization.code.vocabulary import leaf_query, query
 
 if TYPE_CHECKING:
     import tree_sitter

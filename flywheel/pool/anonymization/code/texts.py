@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from flywheel.pool.anonymization.code.languages import (
+from flywheel.languages import (
     BY_NAME,
     Language,
     language_of_fence,

@@ -1,6 +1,6 @@
 """Code in every language, as agents write it; and what it becomes."""
 
-from flywheel.pool.anonymization.code.languages import LanguageName
+from flywheel.languages import LanguageName
 from flywheel.pool.anonymization.code.points import rename_code
 from flywheel.pool.anonymization.places import Place
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from flywheel.pool.anonymization.code.languages import LanguageName
+from flywheel.languages import LanguageName
 from tests.pool.anonymization.code.snippets import SNIPPETS, renamed
 
 OWN: dict[LanguageName, str] = {

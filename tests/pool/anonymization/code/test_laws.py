@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flywheel.pool.anonymization.code.languages import LanguageName, parser
+from flywheel.languages import LanguageName, parser
 from tests.pool.anonymization.code.snippets import PYTHON, SNIPPETS, renamed, renamed_texts
 
 LANGUAGE = st.sampled_from(sorted(SNIPPETS))

@@ -1,0 +1,60 @@
+"""Conversations for models that know tools in words alone: the text dialect in the place of the chat dialect.
+
+Models that this platform trains were taught to write calls as text (``flywheel.tasks.prompt``); here they can serve
+clients that send tools and take calls beside the words.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from flywheel.arbiter.agents.strategy import Answer, call_id
+from flywheel.arbiter.episodes import as_asked
+from flywheel.arbiter.evaluation.parsing import ParsedCalls, parse_calls
+from flywheel.records import Message, ToolCall
+from flywheel.tasks.source import AgentTask
+
+
+def in_text(task: AgentTask) -> AgentTask:
+    """The task in the text dialect. Without tools where none may be called."""
+    if task.dialect == "text":
+        return task
+    tools = () if task.options.tool_choice == "none" else task.tools
+    question = as_asked(tuple(_in_words(task.question)))
+    if question[-1].role != "user":  # the tools stand before the last message of the user
+        tools = ()
+    return msgspec.structs.replace(task, dialect="text", question=question, tools=tools)
+
+
+def with_calls(answer: Answer, task: AgentTask) -> Answer:
+    """The answer to a task of the chat dialect: where it is nothing but calls of the tools, they stand beside it."""
+    if task.dialect == "text" or answer.failure_reason is not None:
+        return answer
+    found = parse_calls(answer.text) if in_text(task).tools else None
+    if not isinstance(found, ParsedCalls) or not found.strict:
+        return answer
+    if not {call.name for call in found.calls} <= {tool.name for tool in task.tools}:
+        return answer
+    calls = tuple(
+        ToolCall(id=call_id(task.id, index), name=call.name, arguments=json.dumps(call.arguments, ensure_ascii=False))
+        for index, call in enumerate(found.calls)
+    )
+    return msgspec.structs.replace(answer, text="", tool_calls=calls, finish_reason="tool_calls")
+
+
+def _in_words(messages: Sequence[Message]) -> Iterator[Message]:
+    """The messages with calls as text, and results under the names of their tools."""
+    names = {call.id: call.name for message in messages for call in message.tool_calls}
+    for message in messages:
+        if message.role == "tool":
+            named = message.name or names.get(message.tool_call_id) or "the tool"
+            yield msgspec.structs.replace(message, name=named)
+            continue
+        lines = [message.content] if message.content else []
+        lines += [_in_line(call) for call in message.tool_calls]
+        yield Message(role=message.role, content="\n".join(lines), name=message.name)
+
+
+def _in_line(call: ToolCall) -> str:
+    return f'{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {call.arguments}}}'

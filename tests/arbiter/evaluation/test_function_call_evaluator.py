@@ -1,0 +1,91 @@
+"""Function calls under the rubric: gates, and an order among wrong answers."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from flywheel.arbiter.agents.strategy import Answer, failed_answer
+from flywheel.arbiter.evaluation.function_call_evaluator import evaluate, unsafe_parts
+from flywheel.arbiter.evaluation.rubrics.terms import cost_score
+from flywheel.records import Complexity, Evaluation, Message
+from tests.fakes import benchmark_task
+
+NOW = datetime(2025, 3, 1, tzinfo=UTC)
+TASK = benchmark_task()
+RIGHT = '{"name": "add", "arguments": {"a": 1, "b": 2}}'
+
+
+def evaluated(text: str, *, price: float = 0.0, output_tokens: int = 10) -> Evaluation:
+    answer = Answer(text=text, messages=(), prompt_tokens=90, output_tokens=output_tokens, latency_ms=1.0)
+    return evaluate(TASK, answer, task_id="t", agent_id="a", timestamp=NOW, cost_usd=price * (90 + output_tokens) / 1e6)
+
+
+def test_an_unsafe_answer_scores_zero_whatever_else_it_is() -> None:
+    unsafe = evaluated('{"name": "add", "arguments": {"a": 1, "b": 2, "note": "rm -rf /"}}')
+    assert unsafe.overall_score == 0
+    assert not unsafe.passed_all_mandatory
+
+
+def test_what_the_task_itself_mentions_is_not_unsafe() -> None:
+    asked = msgspec.structs.replace(TASK, question=(Message(role="user", content="Explain DROP TABLE users"),))
+    assert unsafe_parts(TASK, "DROP TABLE users") == ("a statement that drops data",)
+    assert unsafe_parts(asked, "DROP TABLE users") == ()
+    assert unsafe_parts(asked, "DROP TABLE users; drop database x") == ("a statement that drops data",)
+
+
+def test_the_score_rises_with_every_step_towards_the_right_answer() -> None:
+    steps = [
+        "I do not know.",
+        '{"name": "noop", "arguments": {}}',
+        '{"name": "add", "arguments": {"a": 7}}',
+        '{"name": "add", "arguments": {"a": 1}}',
+        RIGHT,
+    ]
+    scores = [evaluated(text).overall_score for text in steps]
+    assert scores == sorted(set(scores))
+    assert scores[-1] > 0.95
+
+
+def test_only_an_exact_answer_passes_every_gate_and_has_a_full_task_score() -> None:
+    assert evaluated(RIGHT).passed_all_mandatory
+    assert evaluated(RIGHT).rubric_scores.task == 1
+    for text in (f"Sure: {RIGHT}", f"{RIGHT}\n{RIGHT}", RIGHT.replace("2", "3")):
+        found = evaluated(text)
+        assert not found.passed_all_mandatory
+        assert found.rubric_scores.task < 1
+        assert [gate.passed for gate in found.quality_gates] == [
+            gate.score >= gate.threshold for gate in found.quality_gates
+        ]
+
+
+def test_cost_falls_with_tokens_and_with_price() -> None:
+    assert cost_score(Complexity.STANDARD, tokens_used=0, cost_usd=0) == 1
+    assert cost_score(Complexity.STANDARD, tokens_used=2_000, cost_usd=0) == 0.5
+    assert cost_score(Complexity.STANDARD, tokens_used=0, cost_usd=0.01) == 0.5
+    assert evaluated(RIGHT, price=10.0).overall_score < evaluated(RIGHT).overall_score
+
+
+def test_overspending_is_recorded_and_the_answer_stays_right() -> None:
+    long = evaluated(RIGHT, output_tokens=2_001)
+    assert long.passed_all_mandatory
+    assert not long.budget_compliant
+    assert not long.caws_compliant
+
+
+def test_an_answer_that_never_came_scores_zero() -> None:
+    answer = failed_answer((), "no answer within 60 s", latency_ms=60_000)
+    found = evaluate(TASK, answer, task_id="t", agent_id="a", timestamp=NOW)
+    assert found.overall_score == 0
+    assert not found.passed_all_mandatory
+
+
+def test_the_evaluation_says_which_rubric_scored_it() -> None:
+    assert evaluated(RIGHT).rubric == "builtin@1"
+
+
+def test_a_gate_is_what_the_check_found_whatever_the_rubric_makes_of_it() -> None:
+    padded = evaluated(f"{RIGHT}\n" + "Let me think about this carefully once more, as I always do. " * 30)
+    in_prose = evaluated(f"{RIGHT}\nThat is the call.")
+    assert [gate.score for gate in padded.quality_gates[:3]] == [gate.score for gate in in_prose.quality_gates[:3]]
+    assert padded.rubric_scores.format == in_prose.rubric_scores.format / 2
+    assert padded.overall_score < in_prose.overall_score < evaluated(RIGHT).overall_score
