@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from flywheel.arbiter.agents.build import AgentFactory
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Agent, Progress, ignore_progress
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.budgets import CoolDown
 from flywheel.arbiter.cache.semantic_cache import SemanticCache
 from flywheel.arbiter.evaluation.evaluator import Evaluator
@@ -76,6 +77,7 @@ class Arbiter:
         rubric: Rubric = BUILTIN,
         slots: Slots | None = None,
         cache: SemanticCache | None = None,
+        notary: Notary | None = None,
     ) -> None:
         """An arbiter over the agents that are active in the registry.
 
@@ -95,6 +97,8 @@ class Arbiter:
             slots: count and limit the agents' calls, and say what other processes do where they share that; those of
                 ``make_agent`` where it is an ``AgentFactory``, else the arbiter's own where None.
             cache: of answers to single tasks; one that ``execution.cache`` describes where None.
+            notary: signs what is logged of evaluations, for the audit trail; None: they have no verdict. Its owner
+                closes it.
         """
         self._engine = engine
         self._routing = routing or RoutingSettings()
@@ -112,6 +116,7 @@ class Arbiter:
             label=label,
             start_run=start_run,
             rubric=rubric,
+            notary=notary,
         )
         self._claims = Claims(engine, claim_s=settings.claim_s, kept=timedelta(hours=settings.kept_hours))
         self._cache = cache or (SemanticCache(settings.cache) if settings.cache.enabled else None)
@@ -297,4 +302,5 @@ class Arbiter:
             label=parts.label,
             routing=self._routing,
             clock=parts.clock,
+            notary=parts.notary,
         )

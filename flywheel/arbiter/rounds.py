@@ -143,7 +143,13 @@ class Rounds:
         parts = self._parts
         usd = profile.cost_usd(input_tokens=episode.prompt_tokens, output_tokens=episode.output_tokens)
         recorded = record_episode(
-            episode, one.decision, parts.collector, clock=parts.clock, cost_usd=usd, rubric=parts.rubric
+            episode,
+            one.decision,
+            parts.collector,
+            clock=parts.clock,
+            cost_usd=usd,
+            rubric=parts.rubric,
+            notary=parts.notary,
         )
         if not recorded.written:
             return None
@@ -171,7 +177,7 @@ class Rounds:
             failure=Failure(kind="agent-error", reason=reason) if reason is not None else rejection(verdict),
             over_budget=answer.output_tokens > THINKING_BUDGET_TOKENS[one.task.assessed_complexity],
         )
-        recorded = record(attempt, parts.collector, clock=parts.clock, rubric=parts.rubric)
+        recorded = record(attempt, parts.collector, clock=parts.clock, rubric=parts.rubric, notary=parts.notary)
         if not recorded.written:
             return None
         return outcome(one.decision, recorded, label=parts.label, usd=attempt.spent.usd, task=one.task.routed())

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Agent
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.budgets import CoolDown
 from flywheel.arbiter.evaluation.evaluator import Evaluator
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
@@ -33,3 +34,4 @@ class Parts(Struct, frozen=True, kw_only=True):
     label: str
     rubric: Rubric
     start_run: Callable[[SourceTask], Run]
+    notary: Notary | None = None

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.arbiter.agents.strategy import Answer
+from flywheel.arbiter.audit_trail.notary import Notary, without_verdict
 from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution, iterations_of_episode
 from flywheel.arbiter.evaluation.evaluator import Evaluator, NotJudged, Subject, Verdict, failed_verdict
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
@@ -125,16 +126,30 @@ def why_no_success(steps: Sequence[Step], failure: Failure | None, exhausted: st
     return Failure(kind="budget-exhausted", reason=f"{exhausted}; {rejected.reason}")
 
 
-def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], datetime], rubric: Rubric) -> Recorded:
-    """Write the three logs, or two where there is no evaluation.
+def record(
+    attempt: Attempt,
+    collector: Collector,
+    *,
+    clock: Callable[[], datetime],
+    rubric: Rubric,
+    notary: Notary | None,
+) -> Recorded:
+    """Write the three logs, or two where there is no evaluation; the notary signs that.
 
     The evaluation is written last: whoever finds it in a segment finds the other two before it. The gates want the
     three moments in order, also where somebody sets the machine's clock back meanwhile. ``rubric`` scores what an
     environment verified.
     """
     if attempt.episode is not None:
-        usd = attempt.spent.usd
-        return record_episode(attempt.episode, attempt.decision, collector, clock=clock, cost_usd=usd, rubric=rubric)
+        return record_episode(
+            attempt.episode,
+            attempt.decision,
+            collector,
+            clock=clock,
+            cost_usd=attempt.spent.usd,
+            rubric=rubric,
+            notary=notary,
+        )
     decision, best, failure = attempt.decision, attempt.best, attempt.failure
     # What was cancelled is worth nothing and shows nothing, also where an earlier turn had an answer.
     cancelled = failure is not None and failure.kind == "cancelled"
@@ -148,7 +163,7 @@ def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], dateti
         cached_from=attempt.cached_from,
     )
     evaluation = None if verdict is None else _evaluation(attempt, verdict, executed, clock=clock)
-    return _written(decision, executed, evaluation, collector)
+    return _written(decision, executed, evaluation, collector, notary)
 
 
 def record_episode(
@@ -159,13 +174,15 @@ def record_episode(
     clock: Callable[[], datetime],
     cost_usd: float,
     rubric: Rubric,
+    notary: Notary | None,
 ) -> Recorded:
-    """Write the three logs of a verified episode, in the same order."""
+    """Write the three logs of a verified episode, in the same order; the notary signs the evaluation."""
     executed_at = max(clock(), decision.timestamp)
     evaluation = episode_evaluation(
         episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd, rubric=rubric
     )
-    return _written(decision, episode_execution(episode, evaluation, timestamp=executed_at), evaluation, collector)
+    executed = episode_execution(episode, evaluation, timestamp=executed_at)
+    return _written(decision, executed, evaluation, collector, notary)
 
 
 def outcome(
@@ -180,12 +197,22 @@ def outcome(
     return outcome_of(decision, recorded.execution, recorded.evaluation, label=label, cost_usd=usd, task=task)
 
 
+def with_verdict(evaluation: Evaluation, notary: Notary | None) -> Evaluation:
+    """The evaluation with a verdict of its own; without a notary with none, whatever it was made from."""
+    return without_verdict(evaluation) if notary is None else notary.signed(evaluation)
+
+
 def _written(
-    decision: RoutingDecision, executed: Execution, evaluation: Evaluation | None, collector: Collector
+    decision: RoutingDecision,
+    executed: Execution,
+    evaluation: Evaluation | None,
+    collector: Collector,
+    notary: Notary | None,
 ) -> Recorded:
     # Each is handed over whatever became of the one before: what cannot be written now waits in the collector.
     written = [collector.log_routing_decision(decision), collector.log_execution(executed)]
     if evaluation is not None:
+        evaluation = with_verdict(evaluation, notary)
         written.append(collector.log_evaluation(evaluation))
     return Recorded(execution=executed, evaluation=evaluation, written=all(written))
 
