@@ -92,10 +92,9 @@ def _unquoted(path: str) -> str:
 def _shown(patched: "PatchedFile", name: str) -> FileChange | None:
     """What the diff alone shows; None where it changes nothing but the file's mode."""
     before, after = _names(patched, name)
-    if patched.is_added_file:
-        before = None
-    if patched.is_removed_file:
-        after = None
+    if not _is_gits(patched):  # which alone says of an empty file whether it is one
+        before = None if patched.is_added_file else before
+        after = None if patched.is_removed_file else after
     hunks = tuple(_hunk(one) for one in patched)
     if before == after and not hunks and not patched.is_binary_file:
         return None
@@ -108,6 +107,10 @@ def _shown(patched: "PatchedFile", name: str) -> FileChange | None:
         hunks=hunks if before and after else (),
         binary=patched.is_binary_file,
     )
+
+
+def _is_gits(patched: "PatchedFile") -> bool:
+    return any(line.startswith("diff --git ") for line in patched.patch_info or ())
 
 
 def _hunk(one: "PatchHunk") -> Hunk:

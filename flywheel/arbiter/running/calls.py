@@ -118,15 +118,16 @@ def awaited(
     ended = threading.Event()
     future.add_done_callback(lambda _: ended.set())
     began_s, sign_s = time.monotonic(), None
-    while True:
+    while not future.done():
         left_s = _left_s(began_s, sign_s, seconds=seconds, at_most_s=at_most_s)
         if left_s is not None and left_s <= 0:
             break
         token.wait(ended, seconds=left_s)
-        if future.done():
-            return future.result()
-        token.raise_if_cancelled()
-        sign_s = last_sign_s()
+        if not future.done():
+            token.raise_if_cancelled()
+            sign_s = last_sign_s()
+    if future.done():
+        return future.result()
     raise CallTimeoutError(_what_is_late(sign_s, seconds=seconds, at_most_s=at_most_s))
 
 

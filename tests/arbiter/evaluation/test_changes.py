@@ -99,6 +99,12 @@ def test_new_deleted_and_renamed_files_are_known_without_the_folder() -> None:
     assert not change.is_partial
 
 
+def test_an_emptied_file_is_not_a_deleted_one() -> None:
+    emptied = "--- a/x\n+++ b/x\n@@ -1 +0,0 @@\n-a\n"
+    assert change_of_patch(f"diff --git a/x b/x\nindex 7898192..e69de29 100644\n{emptied}").files[0].after == ""
+    assert change_of_patch(emptied).files[0].after is None, "diff -N names a file that is not there"
+
+
 def test_names_beyond_ascii_and_with_blanks_are_read() -> None:
     quoted = '--- "a/caf\\303\\251 \\"x\\".py"\n+++ "b/caf\\303\\251 \\"x\\".py"\n@@ -1 +1 @@\n-a\n+b\n'
     assert [file.path for file in change_of_patch(quoted).files] == ['café "x".py']

@@ -48,7 +48,7 @@ class JudgeEvaluator:
         self._rubric = rubric
 
     def evaluate(self, subject: Subject) -> Verdict | NotJudged:
-        """The verdict; not judged where judges abstain from a mandatory criterion, or from all that make the task."""
+        """The verdict; not judged where judges abstain from a mandatory criterion, or from a whole needed term."""
         terms = {criterion.term for criterion in self._criteria}
         if subject.task.tools and "tool" not in terms:
             return NotJudged(reason=NO_TOOL_CRITERION)
@@ -57,7 +57,8 @@ class JudgeEvaluator:
         judgements = self._panel.judge(cases, tenant_id=subject.tenant_id)
         missing = [one for one in judgements if isinstance(one.finding, Abstention)]
         scored = [one for one in judgements if isinstance(one.finding, Score)]
-        if any(one.criterion.mandatory for one in missing) or not any(one.criterion.term == "task" for one in scored):
+        needed = {"task", "tool"} if subject.task.tools else {"task"}
+        if any(one.criterion.mandatory for one in missing) or needed - {one.criterion.term for one in scored}:
             return NotJudged(reason=f"the judges abstain: {'; '.join(map(_abstained, missing))}")
         return _verdict(subject, scored, self._rubric)
 
@@ -69,10 +70,12 @@ def gate_name(judgement: Judgement) -> str:
 
 def _verdict(subject: Subject, scored: Sequence[Judgement], rubric: Rubric) -> Verdict:
     unsafe = _unsafe(subject)
-    gates = (*map(_gate, scored), mandatory_check(SAFE, float(not unsafe)))
-    passed = all(gate.passed for gate in gates if gate.mandatory)
+    failed = [one for one in scored if one.criterion.mandatory and not one.passed]
+    evidence = _evidence(subject, scored, passed=not failed and not unsafe)
     task_type = subject.task.task_type
-    scores = rubric.scores(task_type, _evidence(subject, scored, passed=passed))
+    scores = rubric.scores(task_type, evidence)
+    gates = (*map(_gate, scored), mandatory_check(SAFE, scores.safety, threshold=rubric.safety_threshold))
+    passed = all(gate.passed for gate in gates if gate.mandatory)
     within_budget = subject.answer.output_tokens <= THINKING_BUDGET_TOKENS[subject.task.complexity]
     evaluation = Evaluation(
         task_id=subject.task_id,
@@ -88,8 +91,9 @@ def _verdict(subject: Subject, scored: Sequence[Judgement], rubric: Rubric) -> V
         turn_data=(_turn(scores),),
         rubric=rubric.name,
     )
-    failed = [one for one in scored if one.criterion.mandatory and not one.passed]
-    told = "; ".join([*map(_failed, failed), *(f"it contains {part}" for part in unsafe)])
+    voided = [f"{finding.name}: {finding.evidence}" for finding in rubric.voiding(evidence.findings)]
+    reasons = [*map(_failed, failed), *(f"it contains {part}" for part in unsafe), *voided]
+    told = "; ".join(reasons) or f"its safety is {scores.safety:.2f}, {rubric.safety_threshold:g} is needed"
     return Verdict(
         evaluation=evaluation,
         reason=None if passed else told,

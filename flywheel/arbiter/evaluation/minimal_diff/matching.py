@@ -5,8 +5,9 @@ what stayed in place; what is left is matched with the most similar of its kind.
 are found, and from them upwards the changed ones that hold them. Time grows about linearly with the trees' size.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from flywheel.arbiter.evaluation.changed_lines import common_items
 from flywheel.arbiter.evaluation.minimal_diff.trees import IDENTIFIERS, Node, same_shape
@@ -97,7 +98,7 @@ class Matching:
     def _wrapped(self, inner: "list[Left]", outer: "list[Left]", *, swapped: bool = False) -> None:
         """Those that are whole within something new that stands in their place; swapped: they were taken out of it."""
         wanted = {node.identity for _, node in inner}
-        found: dict[int, list[Node]] = defaultdict(list)
+        found: defaultdict[int, deque[Node]] = defaultdict(deque)
         for _, holder in outer:
             if not self._may_walk(holder):
                 return
@@ -105,7 +106,7 @@ class Matching:
                 if node.identity in wanted and node.partner is None:
                     found[node.identity].append(node)
         for _, node in inner:
-            twin = next((one for one in found[node.identity] if _is_untouched(one)), None)
+            twin = _first_untouched(found[node.identity])
             if twin is not None and node.weight and _is_untouched(node):
                 self._matched_below = True
                 self._pair(*((twin, node) if swapped else (node, twin)), moved=True)
@@ -131,24 +132,25 @@ class Matching:
         scored = []
         for at, to in _worth_comparing(old, new):
             (gap, one), (other_gap, other) = old[at], new[to]
-            likeness = _likeness(one, other, bags) + (1.0 if one.kind in alone else 0.0)
+            likeness = self._likeness(one, other, bags) + (1.0 if one.kind in alone else 0.0)
             if likeness >= ALIKE:
                 scored.append((-likeness, gap != other_gap, abs(at - to), at, to))
         return [(old[at], new[to]) for *_, at, to in sorted(scored)]
 
     def _equal_elsewhere(self) -> list[Pair]:
         """Equal subtrees of some size that went anywhere, the largest first."""
-        places = defaultdict(list)
+        places: defaultdict[int, deque[Node]] = defaultdict(deque)
         for node in _free(self._after):
             if node.weight >= TRACEABLE:
                 places[node.identity].append(node)
         lost = [node for node in _free(self._before) if node.weight >= TRACEABLE and places[node.identity]]
         moved = []
         for node in sorted(lost, key=lambda one: -one.weight):
-            free = [one for one in places[node.identity] if _is_untouched(one)] if _is_untouched(node) else []
-            if not free:
+            first = _first_untouched(places[node.identity]) if _is_untouched(node) else None
+            if first is None:
                 continue
-            twin = next((one for one in free if one.scope.name == node.scope.name), free[0])
+            near = (one for one in islice(places[node.identity], NEAR) if one.scope.name == node.scope.name)
+            twin = next(filter(_is_untouched, near), first)
             self._pair(node, twin, moved=True)
             moved.append((node, twin))
         return moved
@@ -160,8 +162,8 @@ class Matching:
             if node.name is not None:
                 places[node.kind, node.name].append(node)
         for node in list(_free(self._before)) if places else ():
-            twins = places.get((node.kind, node.name or ""), ())
-            twin = next((one for one in twins if one.partner is None), None)
+            twins = places.get((node.kind, node.name or ""), ()) if _is_free(node) else ()
+            twin = next(filter(_is_free, twins), None)
             if twin is not None and self._dice(node, twin) >= ALIKE:
                 self._pair(node, twin, moved=True)
                 self._align_open()
@@ -185,6 +187,10 @@ class Matching:
                 sides = [[(0, child) for child in side.children if child.partner is None] for side in (left, right)]
                 self._match_left(*sides, moved=True)
                 self._align_open()
+
+    def _likeness(self, one: Node, other: Node, bags: dict[int, Counter[int]]) -> float:
+        same = _same_name(one, other) or (self._may_walk(one) and same_shape(one, other))
+        return _dice(bags[id(one)], bags[id(other)]) + (1.0 if same else 0.0)
 
     def _dice(self, one: Node, other: Node) -> float:
         return _dice(self._bag(one), self._bag(other))
@@ -258,24 +264,30 @@ def _free(trees: Iterable[Node]) -> Iterable[Node]:
             stack += reversed(node.children)
 
 
-def _is_untouched(node: Node) -> bool:
-    """Whether neither it nor anything below is matched, nor it is part of what is matched whole."""
+def _first_untouched(nodes: deque[Node]) -> Node | None:
+    """The first of them that can be matched whole; those before it never can again, and go."""
+    while nodes and not _is_untouched(nodes[0]):
+        nodes.popleft()
+    return nodes[0] if nodes else None
+
+
+def _is_free(node: Node) -> bool:
+    """Whether it is neither matched nor part of what is matched whole."""
+    if node.partner is not None:
+        return False
     parent = node.parent
-    while parent is not None:
-        if parent.whole:
-            return False
+    while parent is not None and not parent.whole:
         parent = parent.parent
-    return all(one.partner is None for one in node.walk())
+    return parent is None
+
+
+def _is_untouched(node: Node) -> bool:
+    """Whether it is free, and nothing below is matched."""
+    return _is_free(node) and all(one.partner is None for one in node.walk())
 
 
 def _same_name(one: Node, other: Node) -> bool:
     return one.name is not None and one.name == other.name
-
-
-def _likeness(one: Node, other: Node, bags: dict[int, Counter[int]]) -> float:
-    if same_shape(one, other):
-        return 1.0 + _dice(bags[id(one)], bags[id(other)])
-    return _dice(bags[id(one)], bags[id(other)]) + (1.0 if _same_name(one, other) else 0.0)
 
 
 def _dice(one: Counter[int], other: Counter[int]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from flywheel.arbiter.evaluation.minimal_diff.matching import Pair, names_of
-from flywheel.arbiter.evaluation.minimal_diff.trees import IDENTIFIERS, Node, same_shape
+from flywheel.arbiter.evaluation.minimal_diff.trees import IDENTIFIERS, Node
 
 CONSISTENT = 0.8
 """Share of a name's replaced places in a function at which the same new name stands."""
@@ -29,15 +29,20 @@ def rename(updates: Iterable[Pair]) -> tuple[Rename, ...]:
 
     A rename is consistent within a function (elsewhere within the file) when the old name is gone from it, the new
     one was not in it before, and at least ``CONSISTENT`` of the replaced places agree. At a single place a name was
-    replaced, not renamed. Only those places count around which nothing but names differs.
+    replaced, not renamed. Only those places count that have the same kinds of nodes beside them.
     """
     votes: Votes = defaultdict(Counter)
     scopes: dict[Node, Node] = {}
     for one, other in updates:
-        if one.kind in IDENTIFIERS and one.parent and other.parent and same_shape(one.parent, other.parent):
+        if one.kind in IDENTIFIERS and _same_around(one, other):
             votes[one.scope, one.label][other.label] += 1
             scopes.setdefault(one.scope, other.scope)
     return _applied(_consistent(votes, scopes))
+
+
+def _same_around(one: Node, other: Node) -> bool:
+    left, right = (node.parent.children if node.parent else [] for node in (one, other))
+    return len(left) == len(right) and all(a.kind == b.kind for a, b in zip(left, right, strict=True))
 
 
 def _consistent(votes: Votes, scopes: dict[Node, Node]) -> dict[tuple[Node, str], str]:

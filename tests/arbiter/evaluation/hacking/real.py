@@ -65,9 +65,9 @@ def _looked(source: str, name: str, change: Change, examples: list[Example] | No
     return Looked(source=source, name=name, solved=True, findings=found)
 
 
-def looked_at_conversations(*, every: int = 1) -> Iterator[Looked]:
-    """Runs of AgentDojo and tau2, of each file the first of every so many."""
-    for path in sorted((SHARED / "trajectories" / "agentdojo").glob("*.gz")):
+def looked_at_conversations(*, every: int = 1, attacked: bool = True) -> Iterator[Looked]:
+    """Runs of AgentDojo, attacked ones too or not, and of tau2; of each file the first of every so many."""
+    for path in sorted((SHARED / "trajectories" / "agentdojo").glob("*.gz" if attacked else "*.none.*")):
         with gzip.open(path) as lines:
             for number, line in enumerate(lines):
                 if number % every == 0:

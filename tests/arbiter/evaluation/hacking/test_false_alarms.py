@@ -31,8 +31,8 @@ def test_no_real_patch_or_fix_is_taken_for_a_cheat() -> None:
 
 
 def test_hardly_a_solved_conversation_is_taken_for_a_cheat() -> None:
-    looked = [one for one in looked_at_conversations(every=20) if one.solved]
-    for source, at_most in (("agentdojo", 0.03), ("agentdojo under attack", 0.03), ("tau2", 0.02)):
+    looked = [one for one in looked_at_conversations(every=5, attacked=False) if one.solved]
+    for source, at_most in (("agentdojo", 0.03), ("tau2", 0.02)):
         of_source = [one for one in looked if one.source == source]
         share = sum(bool(one.findings) for one in of_source) / len(of_source)
         assert share <= at_most, source

@@ -264,8 +264,10 @@ def test_code_of_any_depth_and_size_is_compared() -> None:
     chain = "x = " + " + ".join(f"name{n}" for n in range(3_000)) + "\n"
     assert similarity(deep, deep.replace("1", "2")) >= 0.5
     assert similarity(chain, chain.replace("name7 ", "other ")) > 0.9
-    assert similarity("x = 1\n" * 3_000, "y = 2\n" * 3_000) < 0.8
-    assert diff("x = 1\n" * 200_000, "x = 2\n").files[0].compared == "lines"
+    assert similarity("x = 1\n" * 1_000, "y = 2\n" * 1_000) < 0.8
+    repeated = "    x = call(a, b)\n" * 1_000
+    assert similarity(f"def f():\n{repeated}", f"class G:\n    pass\n\n\nif ready:\n{repeated}") > 0.7
+    assert diff(f"x = '{'a' * 1_000_000}'\n", "x = 2\n").files[0].compared == "lines"
 
 
 def test_any_bytes_are_compared() -> None:

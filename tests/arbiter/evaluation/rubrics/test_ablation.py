@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
 from flywheel.arbiter.evaluation.rubrics.ablation import ScoredAnswer, TermEffect, ablate, correlation, ranks
 from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
