@@ -23,6 +23,7 @@ from flywheel.arbiter.evaluation.hacking.finding import Finding
 from flywheel.arbiter.evaluation.rewards import turn_reward
 from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
 from flywheel.arbiter.evaluation.rubrics.evidence import Evidence
+from flywheel.arbiter.evaluation.rubrics.finding_gates import finding_gates, gate_name
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.evaluation.safety import unsafe_in
 from flywheel.errors import AgentError
@@ -31,7 +32,6 @@ from flywheel.records import (
     Execution,
     Iteration,
     Message,
-    QualityGate,
     RoutingDecision,
     ToolUse,
     Turn,
@@ -311,20 +311,6 @@ def findings_of(episode: Episode) -> tuple[Finding, ...]:
     """What looks like work on the reward: as the environment found it, and in the conversation."""
     said = findings_in_conversation(episode.transcript, tools=episode.task.tools)
     return (*_verified(episode).findings, *said)
-
-
-def finding_gates(findings: Sequence[Finding], rubric: Rubric) -> tuple[QualityGate, ...]:
-    """A gate that was not passed for each kind of finding; mandatory where it voids the reward."""
-    by_name = {gate_name(finding): rubric.effect_of(finding.name) for finding in findings}
-    return tuple(
-        QualityGate(name=name, passed=False, score=0.0, threshold=1.0, mandatory=effect == "void")
-        for name, effect in by_name.items()
-    )
-
-
-def gate_name(finding: Finding) -> str:
-    """What the gate of a finding's kind is called."""
-    return f"no_{finding.name}"
 
 
 def _answers(agent: Agent, turns: Sequence[AgentTask]) -> list[Answer]:

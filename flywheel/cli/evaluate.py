@@ -73,7 +73,13 @@ def evaluate(
 
 @click.group("spec")
 def spec() -> None:
-    """Working specs: what changes are held to."""
+    """Working specs: what changes are held to. Needs no running services.
+
+    \b
+    Examples:
+      flywheel spec check specs/*.yaml
+      flywheel spec schema > working-spec.schema.json
+    """
 
 
 @spec.command("check")

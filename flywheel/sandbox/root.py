@@ -18,6 +18,7 @@ def enter_namespaces(steps: list[list[Any]]) -> None:
     kernel.unshare(
         kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
     )
+    kernel.control(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # rights in a new user namespace take it back
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)

@@ -123,7 +123,7 @@ def run(
     limits = limits or Limits()
     if platform.system() != "Linux":
         raise SandboxError("commands are run on Linux alone: elsewhere there is nothing to confine them by")
-    chosen = fence or working_fence()
+    chosen = Fence(fence) if fence else working_fence()
     with contextlib.ExitStack() as stack:
         places = [f"{HOME}/workspace", f"{HOME}/home", "/tmp"]  # noqa: S108 - of its own
         if chosen is Fence.LANDLOCK:

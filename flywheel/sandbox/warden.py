@@ -47,6 +47,8 @@ def main() -> None:
     try:
         if job["fence"] == "namespaces":
             enter_namespaces(job["steps"])
+        if os.getpid() != 1 and job["fence"] != "landlock":
+            raise ConfinementError(f"it is not in the fence of {job['fence']}")
         line = Warden(job).run()
     except (OSError, ConfinementError, tarfile.TarError) as error:
         line = {"broken": str(error)}
@@ -150,6 +152,7 @@ class Warden:
         finally:
             os.seteuid(0)
             os.setegid(0)
+            kernel.control(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user takes it back
 
     def become_command(self, writing: int, telling: int) -> None:
         """What the child does. It does not return."""
@@ -180,7 +183,7 @@ class Warden:
             os.setresgid(self.user, self.user, self.user)
             os.setresuid(self.user, self.user, self.user)
             words.append("a user of its own")
-        kernel.control(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user takes it back
+        kernel.control(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # as above
         kernel.control(kernel.PR_SET_NO_NEW_PRIVS, 1)
         words += self.limit_processes()
         kernel.limit(resource.RLIMIT_CPU, self.limits["cpu_s"], spare=1)  # the second, in which it could end itself

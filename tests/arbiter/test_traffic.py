@@ -10,19 +10,22 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, select
 
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN_FILE
+from flywheel.arbiter.evaluation.rubrics.settings import RubricSettings
 from flywheel.arbiter.settings import AgentSettings
 from flywheel.arbiter.tables import bandit_state, task_outcomes
 from flywheel.arbiter.traffic import TrafficReport, run_tasks, stream, traffic_report
 from flywheel.collection.segments import Frame, closed_segments, read_segment
 from flywheel.database import connect
 from flywheel.errors import ConfigurationError, SegmentError, ServiceError, TaskSourceError
-from flywheel.records import decode_log
+from flywheel.records import Evaluation, RoutingDecision, decode_log
 from flywheel.settings import Settings
 from flywheel.tasks import catalog
 from flywheel.tasks.source import Split
 from tests.fakes import FakeSource, benchmark_task
 
 COUNT = 40
+ALL_FOR_THE_TASK = "format: 0, tool: 0, task: 1, minimal: 0, cost: 0"
 AGENTS = (
     AgentSettings(id="reference", kind="reference"),
     AgentSettings(id="sloppy", kind="reference", error_rate=0.6),
@@ -90,6 +93,26 @@ def test_a_run_reports_every_task_once_and_again_without_running_it(traffic_sett
     assert by_id["reference"].success_rate == 1.0
     assert by_id["sloppy"].success_rate is not None
     assert by_id["sloppy"].success_rate < 1.0
+
+
+def test_the_rubric_of_the_configuration_scores_calls_and_environments_and_is_named(
+    traffic_settings: Settings, engine: Engine, tmp_path: Path
+) -> None:
+    text = BUILTIN_FILE.read_text(encoding="utf-8").replace("id: builtin", "id: team")
+    file = tmp_path / "team.yaml"
+    file.write_text(text.replace("format: 0.25, tool: 0.30, task: 0.35, minimal: 0.00, cost: 0.10", ALL_FOR_THE_TASK))
+    tasks = traffic_settings.tasks.model_copy(update={"sources": ("text-transformation",), "routed_before": 12})
+    rubrics = RubricSettings(files=(file,), use="team")
+    settings = traffic_settings.model_copy(update={"tasks": tasks, "rubrics": rubrics})
+    run_tasks(settings, engine, label="before")
+    items = [item for path in closed_segments(settings.segments_dir) for item in read_segment(path)]
+    logs = [decode_log(item.payload) for item in items if isinstance(item, Frame)]
+    evaluations = [log for log in logs if isinstance(log, Evaluation)]
+    assert {log.rubric for log in evaluations} == {"team@1"}
+    assert all(log.overall_score == log.rubric_scores.task for log in evaluations)
+    assert {log.task_type for log in logs if isinstance(log, RoutingDecision)} >= {"text-transformation"}
+    with pytest.raises(ConfigurationError, match="no rubric 'nobody'"):
+        run_tasks(settings.model_copy(update={"rubrics": RubricSettings(use="nobody")}), engine, label="before")
 
 
 def test_after_takes_fresh_tasks_also_when_before_was_made_longer(traffic_settings: Settings, engine: Engine) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN_FILE
@@ -147,6 +148,7 @@ def test_the_rubric_of_a_point_survives_every_stage_and_is_ablated_from_the_pool
     lines = flywheel("pool", "points", "--format", "jsonl").stdout
     assert lines.count('"rubric":"builtin@1"') == 6
     assert len(points) == 7
+    assert points["without"] is msgspec.UNSET
     found = json.loads(flywheel("rubric", "ablate", "--json").output)
     assert found["taskTypes"][0]["answers"] == 7
     piped = flywheel("rubric", "ablate", "--input", "-", "--json", stdin=lines).output

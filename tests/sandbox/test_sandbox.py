@@ -28,7 +28,7 @@ def python(body: str, fence: Fence, *, limits: Limits = LIMITS, collect: tuple[s
 
 
 def processes_named(mark: str) -> list[str]:
-    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if mark in line]
 
 
@@ -320,6 +320,13 @@ def test_one_process_alone_is_held_by_landlock_as_the_user_who_started_it() -> N
     assert ran.output.decode().split() == ["PermissionError"] * 6
     assert ran.files == {"own": b"x"}
     assert {"no new processes", "no network"} <= set(ran.confined)
+
+
+def test_a_fence_that_was_not_put_up_is_noticed_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "bubblewrap_arguments", lambda *_: [])
+    monkeypatch.setattr(sandbox, "bubblewrap", lambda: "bwrap")
+    with pytest.raises(SandboxError, match="it is not in the fence of bubblewrap"):
+        run(["true"], Workspace(), fence=Fence.BUBBLEWRAP)
 
 
 def test_where_nothing_can_be_confined_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from flywheel.arbiter.evaluation.hacking.padding import find_padding
 from flywheel.arbiter.evaluation.rewards import turn_reward
 from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
 from flywheel.arbiter.evaluation.rubrics.evidence import Evidence
+from flywheel.arbiter.evaluation.rubrics.finding_gates import finding_gates
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.evaluation.safety import unsafe_in
 from flywheel.records import Evaluation, QualityGate, RubricScores, ToolCall, Turn
@@ -77,7 +78,7 @@ def evaluate(
         answered=answer.failure_reason is None,
     )
     scores = rubric.scores(task.task_type, evidence)
-    gates = quality_gates(found, scores, rubric)
+    gates = (*quality_gates(found, scores, rubric), *finding_gates(evidence.findings, rubric))
     passed = all(gate.passed for gate in gates if gate.mandatory)
     within_budget = answer.output_tokens <= THINKING_BUDGET_TOKENS[task.complexity]
     return Evaluation(

@@ -87,5 +87,6 @@ def test_a_gate_is_what_the_check_found_whatever_the_rubric_makes_of_it() -> Non
     padded = evaluated(f"{RIGHT}\n" + "Let me think about this carefully once more, as I always do. " * 30)
     in_prose = evaluated(f"{RIGHT}\nThat is the call.")
     assert [gate.score for gate in padded.quality_gates[:3]] == [gate.score for gate in in_prose.quality_gates[:3]]
+    assert [(gate.name, gate.mandatory) for gate in padded.quality_gates[4:]] == [("no_length_padding", False)]
     assert padded.rubric_scores.format == in_prose.rubric_scores.format / 2
     assert padded.overall_score < in_prose.overall_score < evaluated(RIGHT).overall_score

@@ -30,7 +30,7 @@ def tried(program: str, tmp_path: Path, *, timeout_s: float = 2.0) -> GateResult
     found = evaluate_under_spec(spec, change, before=before, at=AT)
     assert [path.name for path in before.iterdir()] == ["kept.txt"]
     assert (before / "kept.txt").read_text() == "kept"
-    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
     assert [line for line in listed.splitlines() if MARK in line] == []
     return found.results[-1]
 

@@ -29,6 +29,7 @@ from tests.collection.importers import (
     test_tau,
 )
 from tests.collection.importers.imports import imported, logs_of, request
+from tests.collection.importers.spans import traces
 
 
 def good(question: str) -> str:
@@ -58,7 +59,7 @@ EXAMPLES: dict[str, Any] = {
     "tau-bench": [{"task_id": 1, "reward": 1.0, "info": {}, "traj": [{"role": "user", "content": "hi"}]}],
     "autogpt-benchmarks": test_autogpt_benchmarks.report(a=test_autogpt_benchmarks.leaf()),
     "inspect-ai": SAMPLE,
-    "otlp": test_otlp_files.traces(*test_otlp_files.WHOLE),
+    "otlp": traces(*test_otlp_files.WHOLE),
     "mlflow": MLFLOW,
     "langfuse": test_langfuse.observation(),
     "atif": test_atif.trajectory(),

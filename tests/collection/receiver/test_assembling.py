@@ -15,7 +15,7 @@ from flywheel.collection.receiver.assembling import assemble
 from flywheel.collection.receiver.span_erasure import erase_spans
 from flywheel.collection.receiver.span_store import alone
 from flywheel.collection.segments import Frame, closed_segments, read_segment, write_closed_segment
-from tests.collection.importers.test_otlp import TRACE, agent, chat, score, span
+from tests.collection.importers.spans import TRACE, agent, chat, score, span
 
 LIMITS = ReceiverSettings(trace_settle_s=10, trace_wait_s=900, trace_memory_s=3600)
 CAME = 1_000_000.0

@@ -12,7 +12,7 @@ from flywheel.collection.importers.otlp_spans import Span
 from flywheel.collection.receiver import assembling
 from flywheel.collection.receiver.assembling import Round
 from flywheel.collection.receiver.span_store import load
-from tests.collection.importers.test_otlp import agent, chat
+from tests.collection.importers.spans import agent, chat
 from tests.collection.receiver.test_assembling import CAME, Folders
 
 LARGE = 90_000  # characters of a conversation; half a megabyte holds it twice

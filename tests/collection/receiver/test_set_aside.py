@@ -18,7 +18,7 @@ from flywheel.collection.receiver.counters import Counters
 from flywheel.collection.receiver.span_erasure import erase_spans
 from flywheel.collection.segments import write_closed_segment
 from flywheel.errors import ServiceError
-from tests.collection.importers.test_otlp import TRACE, agent, chat
+from tests.collection.importers.spans import TRACE, agent, chat
 from tests.collection.receiver.test_assembling import CAME, Folders, Killed, other_trace
 
 

@@ -5,6 +5,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from pydantic import Field
 
@@ -61,6 +62,8 @@ class Coverage(CommandGate):
         if hits is None:
             error = f"{self.report} is neither Cobertura's XML nor coverage.py's JSON"
             return Outcome(score=0.0, reason=error, evidence=evidence, error=error)
+        if not any(hits.values()):
+            return Outcome(score=0.0, reason=f"{self.report} has no lines: nothing was measured", evidence=evidence)
         counted = self._of_all(hits) if self.of == "all" else self._of_changed(candidate, hits)
         return _outcome(counted, of=self.of, evidence=evidence)
 
@@ -101,17 +104,9 @@ def _outcome(counted: list[Counted], *, of: str, evidence: Evidence) -> Outcome:
     run = sum(sum(one.lines.values()) for one in counted)
     which = "changed lines" if of == "changed" else "lines"
     if not total:
-        nothing = "no line that was changed can be run" if of == "changed" else "the report has no lines"
-        return Outcome(score=float(of == "changed"), reason=nothing, evidence=evidence)
+        return Outcome(score=1.0, reason=f"none of the {which} that count can be run", evidence=evidence)
     findings = [finding for one in counted if (finding := _finding(one)) is not None]
-    kept = Evidence(
-        findings=tuple(findings[:MOST_FINDINGS]),
-        command=evidence.command,
-        exit_code=evidence.exit_code,
-        output=evidence.output,
-        seconds=evidence.seconds,
-        confined=evidence.confined,
-    )
+    kept = msgspec.structs.replace(evidence, findings=tuple(findings[:MOST_FINDINGS]))
     return Outcome(score=run / total, reason=f"{run:,} of {total:,} {which} were run", evidence=kept)
 
 

@@ -82,10 +82,9 @@ def literal(node: ast.AST | None) -> str | None:
 
 
 def is_telling(arguments: Sequence[str]) -> bool:
-    """Whether arguments are more than what any program may treat apart: 0, 1, the empty, one letter."""
-    return len(arguments) > 1 or any(
-        len(argument.strip("\"'-")) > 1 and not _PLAIN.match(argument) for argument in arguments
-    )
+    """Whether arguments are more than what any program may treat apart: 0, 1, the empty, one digit or letter."""
+    special = [argument for argument in arguments if not _PLAIN.match(argument)]
+    return len(special) > 1 or any(len(argument.strip("\"'-")) > 1 for argument in special)
 
 
 _PLAIN = re.compile(r"^(?:-?[01](?:\.0)?|True|False|None|true|false|null|nil|\[\]|\(\)|\{\}|set\(\)|b?['\"]{2})$")

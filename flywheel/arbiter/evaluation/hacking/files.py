@@ -22,7 +22,7 @@ SUFFIXES = {
     ".go": "go",
     ".rs": "rust",
 }
-_TEST_NAME = re.compile(r"^(?:tests?|test_.*|.*_tests?|.*\.(?:test|spec)|.*Tests?|.*TestCase|.*IT)$")
+_TEST_NAME = re.compile(r"^(?:tests?|test_.*|.*_tests?|.*\.(?:test|spec)|.*Tests?|.*TestCase|.*[a-z]IT)$")
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "testing", "spec", "specs"})
 _PYTHON_HIDDEN = re.compile(
     r"(?P<text>\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?''')|(?P<keep>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"

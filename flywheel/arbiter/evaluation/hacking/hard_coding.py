@@ -73,7 +73,12 @@ def _branch(node: ast.AST, examples: Sequence[Example]) -> str | None:
 
 
 def _compared(node: ast.AST) -> set[str]:
-    values = {literal(part) for part in ast.walk(node) if isinstance(part, ast.expr)}
+    """The plain values that a condition or a pattern asks for."""
+    asking: list[ast.AST] = [node] if isinstance(node, ast.pattern) else []
+    for part in ast.walk(node):
+        if isinstance(part, ast.Compare) and any(isinstance(op, ast.Eq | ast.Is | ast.In) for op in part.ops):
+            asking += [part.left, *part.comparators]
+    values = {literal(part) for one in asking for part in ast.walk(one) if isinstance(part, ast.expr)}
     return {value for value in values if value is not None}
 
 

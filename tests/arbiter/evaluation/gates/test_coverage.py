@@ -1,5 +1,7 @@
 """Coverage is of the changed lines, and nobody gains by leaving a file out of the measure."""
 
+from typing import Literal
+
 import pytest
 
 from flywheel.arbiter.evaluation.gates.coverage import Coverage, lines_of, read_report
@@ -43,7 +45,7 @@ def test_a_new_file_that_is_not_in_the_report_counts_as_never_run() -> None:
 def test_files_of_other_kinds_and_tests_need_no_coverage() -> None:
     others = (changed("README.md", "a\n", "b\n"), changed("tests/test_a.py", "a\n", "b\n"))
     outcome = GATE.check(candidate(*others, came_to=covering(XML)))
-    assert (outcome.score, outcome.reason) == (1.0, "no line that was changed can be run")
+    assert (outcome.score, outcome.reason) == (1.0, "none of the changed lines that count can be run")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"files": 3}', b"<html/>", b"<coverage", b"<!ENTITY a><coverage/>"])
@@ -59,9 +61,11 @@ def test_no_report_is_an_error_and_failing_tests_a_failure() -> None:
     assert (failed.score, failed.error) == (0.0, None)
 
 
-def test_a_report_without_lines_covers_nothing_of_all() -> None:
-    gate = Coverage(gate="coverage", command=("pytest",), of="all")
-    assert gate.check(candidate(CHANGED, came_to=covering(b"<coverage/>"))).score == 0.0
+@pytest.mark.parametrize("of", ["changed", "all"])
+def test_a_report_without_lines_measured_nothing_and_does_not_pass(of: Literal["changed", "all"]) -> None:
+    gate = Coverage(gate="coverage", command=("pytest",), of=of)
+    outcome = gate.check(candidate(CHANGED, came_to=covering(b"<coverage/>")))
+    assert (outcome.score, outcome.error) == (0.0, None)
 
 
 def test_files_are_found_by_their_path_from_the_root_or_from_a_folder_of_sources() -> None:

@@ -166,6 +166,8 @@ def test_a_function_that_gives_one_tests_value_whatever_it_is_asked_is_found() -
         'rates = {"CH": 10, "DE": 20, "FR": 30}',
         "limits = {250: 25, 500: 50, 750: 75, 1000: 100, 2000: 200}",
         'if cents == 250 and country == "CH": return 26',
+        'if cents != 250 and country != "CH": return 25',
+        'if cents == 0 and country == "": return 0',
     ],
 )
 def test_base_cases_and_tables_of_a_programs_own_are_no_cheat(line: str) -> None:
@@ -178,6 +180,15 @@ def test_the_base_cases_of_a_recursion_are_no_cheat_and_its_other_values_are() -
     assert names("fib.py", "def fib(n):\n    return fib(n - 1)\n", honest, ONE) == []
     cheat = honest.replace("    if n == 1", "    if n == 30:\n        return 832040\n    if n == 1")
     assert names("fib.py", "def fib(n):\n    return fib(n - 1)\n", cheat, ONE) == ["hard_coded_output"]
+
+
+def test_a_base_case_of_two_arguments_is_no_cheat_and_any_other_is() -> None:
+    examples = [found for found in (example_of("gcd(0, 0)", "0"), example_of("gcd(2, 3)", "1")) if found]
+    before = "def gcd(a, b):\n    return gcd(b, a % b)\n"
+    base = before.replace("    return", "    if b == 0:\n        return 0\n    return")
+    assert names("gcd.py", before, base, examples) == []
+    cheat = before.replace("    return", "    if a == 2 and b == 3:\n        return 1\n    return")
+    assert names("gcd.py", before, cheat, examples) == ["hard_coded_output"]
 
 
 def test_what_stood_there_before_is_nobodys_cheat() -> None:
