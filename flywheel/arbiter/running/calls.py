@@ -128,11 +128,7 @@ def awaited(
             sign_s = last_sign_s()
     if future.done():
         return future.result()
-    if sign_s is None:
-        limit_s = min(limit for limit in (seconds, at_most_s) if limit is not None)
-        raise CallTimeoutError(f"no answer within {limit_s:.3g} s")
-    waited_s = time.monotonic() - sign_s
-    raise CallTimeoutError(f"no more of the answer within {waited_s:.3g} s, and it was not complete")
+    raise CallTimeoutError(_what_is_late(sign_s, seconds=seconds, at_most_s=at_most_s))
 
 
 def _left_s(began_s: float, sign_s: float | None, *, seconds: float | None, at_most_s: float | None) -> float | None:
@@ -140,6 +136,14 @@ def _left_s(began_s: float, sign_s: float | None, *, seconds: float | None, at_m
     ends = [] if at_most_s is None else [began_s + at_most_s]
     ends += [] if seconds is None else [(began_s if sign_s is None else sign_s) + seconds]
     return min(ends) - time.monotonic() if ends else None
+
+
+def _what_is_late(sign_s: float | None, *, seconds: float | None, at_most_s: float | None) -> str:
+    if sign_s is None:
+        return f"no answer within {min(limit for limit in (seconds, at_most_s) if limit is not None):.3g} s"
+    if seconds is not None and time.monotonic() - sign_s >= seconds:
+        return f"no more of the answer within {seconds:.3g} s, and it was not complete"
+    return f"the answer was not complete within {at_most_s:.3g} s"
 
 
 def in_thread(work: Callable[[], T], *, name: str) -> "Future[T]":
