@@ -1,6 +1,6 @@
 """The audit trail in PostgreSQL: a chain of entries that nobody changes, and beside it what they say.
 
-Triggers hold both, also against the owner of the tables; see migration ``0021_audit_trail``.
+Triggers hold both, also against the owner of the tables; see migration ``0023_audit_trail``.
 """
 
 from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, Table, Text, text

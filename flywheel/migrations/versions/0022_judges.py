@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0022_judges"
-down_revision = "0023_tasks_over_http"
+down_revision = "0021_tasks_over_http"
 
 
 def upgrade() -> None:

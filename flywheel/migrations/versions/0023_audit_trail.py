@@ -1,12 +1,12 @@
 """The audit trail: signed verdicts in a chain that only grows, their contents beside it, readable by tenant.
 
-Revision: 0021_audit_trail
+Revision: 0023_audit_trail
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0021_audit_trail"
+revision = "0023_audit_trail"
 down_revision = "0022_judges"
 
 INSTANT = sa.DateTime(timezone=True)

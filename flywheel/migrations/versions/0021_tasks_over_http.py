@@ -1,12 +1,12 @@
 """Tasks over HTTP: keys that may run them, tasks that callers do themselves, and cancelling from elsewhere.
 
-Revision: 0023_tasks_over_http
+Revision: 0021_tasks_over_http
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0023_tasks_over_http"
+revision = "0021_tasks_over_http"
 down_revision = "0020_task_runs"
 
 
