@@ -117,3 +117,11 @@ class UnsupportedOptionError(NoAgentError):
 
 class UnsupportedPolicyError(FlywheelError):
     """Raised when a log says too little about a policy's choices to evaluate it. It says how much, and what to do."""
+
+
+class AuditTrailError(FlywheelError):
+    """Raised when something cannot be signed, appended to the audit trail or read from it. The message says what."""
+
+
+class SigningKeyError(AuditTrailError):
+    """Raised when a process has no key, or another one than the audit trail is signed with. The message says which."""

@@ -217,6 +217,42 @@ class Turn(Wire, frozen=True, kw_only=True):
     tool_called: str | None = None
 
 
+class CawsScores(Wire, frozen=True, kw_only=True):
+    """How far a verdict can be trusted, each 0–1. ``flywheel.arbiter.evaluation.spec_evaluator`` has the formulas."""
+
+    evidence_completeness: Score
+    budget_adherence: Score
+    gate_integrity: Score
+    provenance_clarity: Score
+
+
+class BudgetUsage(Wire, frozen=True, kw_only=True):
+    """What a change used of its spec's budget: files touched, and lines added and removed."""
+
+    files_used: Count
+    files_limit: Count
+    loc_used: Count
+    loc_limit: Count
+    budget_compliant: bool
+
+
+class Caws(Wire, frozen=True, kw_only=True):
+    """The verdict on a task (SPEC section 2): by which working spec, if by one, and the arbiter's signature.
+
+    ``verdict_id`` names the entry of the audit trail (``flywheel.arbiter.audit_trail``) that says what was signed;
+    without one nobody signed it. Only verdicts by a working spec have the other fields but ``gates_passed``.
+    """
+
+    verdict_id: Identifier | None = None
+    arbiter_signature: Identifier | None = None
+    spec_id: Identifier | None = None
+    spec_digest: Identifier | None = None
+    waivers_used: tuple[str, ...] = ()
+    gates_passed: tuple[str, ...] = ()
+    scores: CawsScores | None = None
+    budget_usage: BudgetUsage | None = None
+
+
 class Evaluation(Wire, frozen=True, kw_only=True, tag_field="log", tag="evaluation"):
     """What the evaluator found. ``rubric`` names what weighed the scores, as ``builtin@1``; absent: no rubric did."""
 
@@ -234,6 +270,7 @@ class Evaluation(Wire, frozen=True, kw_only=True, tag_field="log", tag="evaluati
     tenant_id: Identifier | None = None
     imported: Imported | UnsetType = UNSET
     rubric: Identifier | UnsetType = UNSET
+    caws: Caws | UnsetType = UNSET
 
 
 class Feedback(Wire, frozen=True, kw_only=True, tag_field="log", tag="feedback"):
@@ -363,6 +400,7 @@ class DataPoint(Wire, frozen=True, kw_only=True):
     feedback: tuple[Feedback, ...] = ()
     rl_ready: bool = False
     schema_version: int = 1
+    caws: Caws | UnsetType = UNSET
 
     @property
     def day(self) -> date:

@@ -212,6 +212,10 @@ class Settings(BaseSettings):
     tenant_id: str = Field("quickstart", description="whose tasks the local arbiter runs")
     tenant_salt: SecretStr = Field(SecretStr(""), description="secret of the tenant hash; empty: a file below home")
     tenant_salt_previous: SecretStr = Field(SecretStr(""), description="the one before it, while it is rotated away")
+    signing_key: SecretStr = Field(
+        SecretStr(""), description="secret of the arbiter's verdicts, 64 hex digits; empty: a file below home"
+    )
+    signing_key_previous: SecretStr = Field(SecretStr(""), description="the one before it, to rotate it away")
     hot_days: int = Field(7, gt=0)
     warm_days: int = Field(90, gt=0)
     cold_days: int = Field(730, gt=0)
@@ -294,6 +298,16 @@ class Settings(BaseSettings):
     def spans_dir(self) -> Path:
         """Where OpenTelemetry spans wait until their trace is whole."""
         return self.home / "spans"
+
+    @property
+    def verdicts_dir(self) -> Path:
+        """Where signed verdicts wait until they are in the audit trail."""
+        return self.home / "verdicts"
+
+    @property
+    def audit_head(self) -> Path:
+        """The newest head of the audit trail that this installation has seen, signed."""
+        return self.home / "audit_head.json"
 
     @property
     def lake(self) -> str:

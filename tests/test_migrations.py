@@ -36,6 +36,7 @@ def old_revision(database_url: str) -> str:
 
 
 def test_the_migrations_make_what_the_tables_say(database_url: str) -> None:
+    import flywheel.arbiter.audit_trail.tables
     import flywheel.arbiter.evaluation.judges.tables
     import flywheel.arbiter.tables
     import flywheel.collection.receiver.tables

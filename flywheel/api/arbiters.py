@@ -10,6 +10,7 @@ import numpy as np
 from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_registry_models
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.arbiter import Arbiter
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.evaluation.judges.build import evaluator_of
 from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
 from flywheel.arbiter.loads import SharedLoads
@@ -52,6 +53,7 @@ class Arbiters:
             sampling=settings.collection.sampling,
             dead_letters=settings.dead_letters_dir,
         )
+        self._notary = Notary(settings, pool.engine, clock=self._now)
         self._arbiter = Arbiter(
             pool.engine,
             self._collector,
@@ -65,6 +67,7 @@ class Arbiters:
             execution=settings.execution,
             evaluator=evaluator_of(settings, pool.engine, resolve_model=resolve_model),
             rubric=rubric_of(settings.rubrics),
+            notary=self._notary,
         )
         self._seeding = threading.Lock()
         self._seeded = False
@@ -74,6 +77,7 @@ class Arbiters:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._arbiter.close()
+        self._notary.close()
         self._collector.close()
         self._loads.close()
 

@@ -20,6 +20,7 @@ from flywheel.arbiter.agents.build import AgentFactory
 from flywheel.arbiter.agents.running import RunningAgent, limited
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, failed_answer, ignore_progress, part_of
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS, CoolDown
 from flywheel.arbiter.cache.semantic_cache import SemanticCache
 from flywheel.arbiter.episodes import Episode, play
@@ -91,6 +92,7 @@ class Arbiter:
         rubric: Rubric = BUILTIN,
         slots: Slots | None = None,
         cache: SemanticCache | None = None,
+        notary: Notary | None = None,
     ) -> None:
         """An arbiter over the agents that are active in the registry.
 
@@ -110,6 +112,8 @@ class Arbiter:
             slots: count and limit the agents' calls, and say what other processes do where they share that; those of
                 ``make_agent`` where it is an ``AgentFactory``, else the arbiter's own where None.
             cache: of answers to single tasks; one that ``execution.cache`` describes where None.
+            notary: signs what is logged of evaluations, for the audit trail; None: they have no verdict. Its owner
+                closes it.
         """
         self._engine = engine
         self._routing = routing or RoutingSettings()
@@ -127,6 +131,7 @@ class Arbiter:
             clock=clock,
             tenant_id=tenant_id,
             label=label,
+            notary=notary,
         )
         self._claims = Claims(engine, claim_s=settings.claim_s, kept=timedelta(hours=settings.kept_hours))
         self._cache = cache or (SemanticCache(settings.cache) if settings.cache.enabled else None)
@@ -389,7 +394,13 @@ class Arbiter:
         parts = self._parts
         usd = profile.cost_usd(input_tokens=episode.prompt_tokens, output_tokens=episode.output_tokens)
         recorded = record_episode(
-            episode, one.decision, parts.collector, clock=parts.clock, cost_usd=usd, rubric=self._rubric
+            episode,
+            one.decision,
+            parts.collector,
+            clock=parts.clock,
+            cost_usd=usd,
+            rubric=self._rubric,
+            notary=parts.notary,
         )
         if not recorded.written:
             return None
@@ -417,7 +428,7 @@ class Arbiter:
             failure=Failure(kind="agent-error", reason=reason) if reason is not None else rejection(verdict),
             over_budget=answer.output_tokens > THINKING_BUDGET_TOKENS[one.task.assessed_complexity],
         )
-        recorded = record(attempt, parts.collector, clock=parts.clock)
+        recorded = record(attempt, parts.collector, clock=parts.clock, notary=parts.notary)
         if not recorded.written:
             return None
         return outcome(one.decision, recorded, label=parts.label, usd=attempt.spent.usd, task=one.task.routed())
@@ -435,6 +446,7 @@ class Arbiter:
             label=parts.label,
             routing=self._routing,
             clock=parts.clock,
+            notary=parts.notary,
         )
 
 

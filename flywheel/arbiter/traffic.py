@@ -30,6 +30,7 @@ from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_reg
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Progress
 from flywheel.arbiter.arbiter import Arbiter, task_id_of
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.capability_events import look
 from flywheel.arbiter.evaluation.judges.build import evaluator_of
 from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
@@ -116,8 +117,14 @@ def run_tasks(
     AgentRegistry(engine).seed_from_settings(settings)
     tasks = stream(settings, engine, label=label)[:count]
     rubric = rubric_of(settings.rubrics)
-    with _only_runner(engine, label), _collector(settings, clock) as collector, SharedLoads(engine) as shared:
+    with (
+        _only_runner(engine, label),
+        Notary(settings, engine, clock=clock) as notary,
+        _collector(settings, clock) as collector,
+        SharedLoads(engine) as shared,
+    ):
         done = _done(engine, label)
+        notary.check()
         arbiter = Arbiter(
             engine,
             collector,
@@ -130,6 +137,7 @@ def run_tasks(
             start_run=run_starter(configured_environments(settings.tasks)),
             evaluator=evaluator_of(settings, engine, resolve_model=resolve_model),
             rubric=rubric,
+            notary=notary,
         )
         done |= _settle_logged(
             arbiter, settings, engine, label=label, wanted={task_id_of(label, t) for t in tasks} - done

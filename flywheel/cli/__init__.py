@@ -11,6 +11,7 @@ import click
 
 from flywheel.cli.access import access
 from flywheel.cli.agents import agents
+from flywheel.cli.audit import audit
 from flywheel.cli.collection import collection
 from flywheel.cli.diff import diff
 from flywheel.cli.erase import erase
@@ -73,7 +74,7 @@ pool.add_command(erase)
 COMMANDS = (
     *(up, down, status, serve, quickstart, ingest, collection),
     *(pool, quarantine, privacy, access, keys, pii, agents, router, rubric, judge, models, tasks),
-    *(diff, evaluate, spec),
+    *(diff, evaluate, spec, audit),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -1,5 +1,6 @@
 """``flywheel pool erase``: remove a tenant, or single tasks of it, from the pool."""
 
+import getpass
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -56,7 +57,7 @@ def erase(
         if not yes:
             ask(tenant, found)
         models_of = models_by_batch(lambda: registry(settings), opened.engine)
-        report = erase_tenant(opened, tenant, now=now, tasks=tasks or None, models_of=models_of)
+        report = erase_tenant(opened, tenant, now=now, tasks=tasks or None, models_of=models_of, by=getpass.getuser())
     show(report, as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""``flywheel keys``: the keys that records come in with, and the secret that tenants are hashed with."""
+"""``flywheel keys``: keys of the receiver, the secret of the tenant hash, the keys that verdicts are signed with."""
 
 import getpass
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flywheel.cli.output import print_json, print_mapping, print_table
+from flywheel.cli.signing_keys import signing
 
 if TYPE_CHECKING:
     from flywheel.pool.salt_rotation import SaltStatus
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def keys() -> None:
-    """Keys of the service, each of one tenant; and the salt of the tenant hash, with its rotation.
+    """Keys of the service, each of one tenant; the salt of the tenant hash and the signing keys, with their rotation.
 
     \b
     Examples:
@@ -25,7 +26,11 @@ def keys() -> None:
       flywheel keys revoke 0a1b2c3d4e5f
       flywheel keys status
       flywheel keys rotate-salt
+      flywheel keys signing rotate
     """
+
+
+keys.add_command(signing)
 
 
 @keys.command()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flywheel.cli.alerts import alerts
-from flywheel.cli.audit import audited
+from flywheel.cli.audited import audited
 from flywheel.cli.export import export, release
 from flywheel.cli.halts import halts, lift
 from flywheel.cli.output import print_json, print_mapping, print_table

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from flywheel.cli.audit import audited
+from flywheel.cli.audited import audited
 from flywheel.cli.output import cell, print_json, print_mapping, print_table
 
 if TYPE_CHECKING:

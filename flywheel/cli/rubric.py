@@ -231,7 +231,7 @@ def _of_file(source: str, filters: dict[str, Any]) -> "list[ScoredAnswer]":
 
 def _of_pool(settings: "Settings", filters: dict[str, Any]) -> "list[ScoredAnswer]":
     from flywheel.arbiter.evaluation.rubrics.scored import of_point
-    from flywheel.cli.audit import audited
+    from flywheel.cli.audited import audited
     from flywheel.cli.connection import pool_of
     from flywheel.pool.queries.points import PointQuery
 

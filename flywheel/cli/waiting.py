@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flywheel.cli.audit import audited
+from flywheel.cli.audited import audited
 from flywheel.cli.output import print_json, print_table
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from flywheel.collection.delivery import Delivery
 from flywheel.collection.live_segment import recover_segments
 from flywheel.collection.sampling import Sampling
 from flywheel.collection.writer import Durability, SegmentWriter
+from flywheel.pool.anonymization.verdicts import signed_fields
 from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecision, encode
 
 if TYPE_CHECKING:
@@ -205,9 +206,18 @@ class Collector:
         # By way of JSON: what is replaced is replaced in lists, and msgspec would leave tuples as they are.
         document: dict[str, Any] = msgspec.json.decode(encode(record))
         kept = {key: document.pop(key) for key in KEYS if key in document}
+        signed = _without_signed(document)
         if not self._remove(document):
             return encode(record)
+        if signed:
+            document["caws"] |= signed
         return encode({**kept, **document})
+
+
+def _without_signed(document: dict[str, Any]) -> dict[str, Any]:
+    """Take the ids and signatures of a verdict out of an evaluation: altered, nobody could verify it."""
+    caws = document.get("caws")
+    return {name: caws.pop(name) for name in signed_fields(caws)} if isinstance(caws, dict) else {}
 
 
 def _remover(detection: "Detection | None") -> Callable[[dict[str, Any]], Mapping[str, int]]:

@@ -29,6 +29,7 @@ from flywheel.pool.tenant_letters import count_letters, erase_letters
 from flywheel.pool.tenant_lines import count_lines, erase_lines
 from flywheel.pool.tenant_points import copies_of, count_points, erase_points
 from flywheel.pool.tenant_runs import count_opinions, count_runs, forget_opinions, forget_runs
+from flywheel.pool.tenant_verdicts import count_verdicts_of, deliver_verdicts, erase_verdicts_of
 from flywheel.pool.tenants import Tenant
 
 
@@ -63,6 +64,7 @@ class ErasureReport(Struct, frozen=True, kw_only=True):
         other_salt: points that were anonymized with a salt that is forgotten, or that this process does not have.
         tasks: how many tasks of it were asked for; None: all of it.
         ids: of the points of these tasks, while it is under way.
+        by: who asked for it.
     """
 
     requested_at: datetime | None = None
@@ -78,6 +80,7 @@ class ErasureReport(Struct, frozen=True, kw_only=True):
     other_salt: int = 0
     tasks: int | None = None
     ids: tuple[str, ...] = ()
+    by: str = ""
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -106,6 +109,7 @@ def erase_tenant(
     now: datetime,
     tasks: Collection[str] | None = None,
     models_of: ModelsOf | None = None,
+    by: str = "the service",
 ) -> ErasureReport:
     """Remove a tenant from the whole pool, and name the batches and models that its points had touched.
 
@@ -117,19 +121,23 @@ def erase_tenant(
         now: when.
         tasks: ids of the tasks that go, as logs have them; None: all of the tenant goes.
         models_of: asks the model registry; without it the report says that nobody did.
+        by: who asks for it; the audit trail names them.
 
     Raises:
         PoolError: the lake, a segment or the tenant salt cannot be used. Run it again: it goes on.
+        SigningKeyError: there are verdicts of it, and this process has not the key that the audit trail is signed with.
         DatabaseError: PostgreSQL cannot be used. Run it again: it goes on.
     """
     with pool.exclusive("erasure"):  # also keeps a rotation of the salt from beginning or ending meanwhile
         tenant = tenant_of(pool, tenant_id, tasks)
         index_segments(pool, now=now)
+        deliver_verdicts(pool)
         found = found_of(pool, tenant, now=now)
         last = last_erasure(pool, tenant)
         if last and last[1].finished_at and not any(found.report.removed.values()):
             return repeated(pool, last, found.report, models_of=models_of)
         erasure_id, report = begin(pool, tenant, found, last, now=now)
+        report = replace(report, by=by)
         ids = found.ids.union(report.ids)
         for step in (erase_raw, erase_days, erase_batches, erase_spending, forget_versions):
             report = step(pool, tenant, report, ids, now)
@@ -173,6 +181,7 @@ def found_of(pool: BenchmarkPool, tenant: Tenant, *, now: datetime) -> Found:
             "tasks": lines.tasks,
             "task_outcomes": lines.outcomes,
             "task_runs": count_runs(pool, tenant),
+            "verdicts": count_verdicts_of(pool, tenant),
             "judge_opinions": count_opinions(pool, tenant),
             "quarantine": lines.quarantined,
             **points.rows,
@@ -250,6 +259,7 @@ def erase_raw(
     """The first step: what the receiver lets in, what waits or was kept aside, then segments, ledger and quarantine."""
     del ids
     forget_runs(pool, tenant)
+    erase_verdicts_of(pool, tenant, by=report.by)
     forget_opinions(pool, tenant)
     if tenant.tasks is None:
         forget_keys(pool, tenant.id)

@@ -224,6 +224,7 @@ def point_of(
         ),
         feedback=triple.feedback,
         rl_ready=is_rl_ready(execution),
+        caws=evaluation.caws,
     )
 
 

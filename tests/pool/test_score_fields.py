@@ -6,6 +6,8 @@ from flywheel.pool.joining import Triple, point_of
 from flywheel.pool.reward_noise import KEPT_OF_EXECUTION, noised_point
 from flywheel.records import (
     CandidateAgent,
+    Caws,
+    CawsScores,
     DataPoint,
     ExecutionPart,
     Feedback,
@@ -47,6 +49,11 @@ def full_point() -> DataPoint:
             ),
             evaluation=replace(
                 evaluated,
+                caws=Caws(
+                    verdict_id="v",
+                    arbiter_signature="s",
+                    scores=CawsScores(**dict.fromkeys(CawsScores.__struct_fields__, MARKED)),
+                ),
                 minimal_diff_metrics=MinimalDiffMetrics(
                     ast_similarity=MARKED,
                     file_touch_count=1,
@@ -70,6 +77,7 @@ def test_nothing_that_is_computed_from_a_score_stays_in_a_point() -> None:
     assert encode(point).count(str(MARKED).encode()) > 30
     copy = noised_point(point, [0.25, 0.5])
     assert str(MARKED).encode() not in encode(copy)
+    assert copy.caws is msgspec.UNSET, "its id would name the point, and the trail its scores"
     assert (copy.rl_labels.total_reward, copy.evaluation.overall_score) == (0.25, 0.25)
     assert {getattr(copy.evaluation.rubric_scores, term) for term in RUBRIC} == {0.25}
     assert [turn.turn_reward for turn in copy.rl_labels.turns] == [0.5]

@@ -1,25 +1,8 @@
 """What an evaluation against a working spec comes to, as it is signed and kept (SPEC section 2, ``caws``)."""
 
-from flywheel.records import Count, Identifier, Score, Wire
+from flywheel.records import BudgetUsage, CawsScores, Identifier, Wire
 
-
-class CawsScores(Wire, frozen=True, kw_only=True):
-    """How far a verdict can be trusted, each 0–1. ``spec_evaluator`` has the formulas."""
-
-    evidence_completeness: Score
-    budget_adherence: Score
-    gate_integrity: Score
-    provenance_clarity: Score
-
-
-class BudgetUsage(Wire, frozen=True, kw_only=True):
-    """What a change used of its spec's budget: files touched, and lines added and removed."""
-
-    files_used: Count
-    files_limit: Count
-    loc_used: Count
-    loc_limit: Count
-    budget_compliant: bool
+__all__ = ["BudgetUsage", "CawsScores", "SpecVerdict"]
 
 
 class SpecVerdict(Wire, frozen=True, kw_only=True):

@@ -11,11 +11,13 @@ import msgspec
 from msgspec import UNSET, Struct
 from sqlalchemy import Connection, Engine
 
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.budgets import ThinkingBudget
 from flywheel.arbiter.evaluation.evaluator import failed_evaluation
 from flywheel.arbiter.outcomes import Outcome, outcome_from, outcome_of
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.running.claims import Claims, Known
+from flywheel.arbiter.running.recording import with_verdict
 from flywheel.arbiter.running.reports import NOT_YET, Report, ReportedExecution, Reward
 from flywheel.arbiter.settling import settle
 from flywheel.arbiter.task import AttemptReport, Failure, Spent, TaskResult
@@ -60,6 +62,7 @@ class LateWord(Struct, frozen=True, kw_only=True):
     label: str
     routing: RoutingSettings
     clock: Callable[[], datetime]
+    notary: Notary | None = None
 
     def record_evaluation(self, task_id: str, evaluation: Evaluation) -> TaskResult:
         """See ``Arbiter.record_evaluation``."""
@@ -139,9 +142,8 @@ class LateWord(Struct, frozen=True, kw_only=True):
         result = _result_of(decision, told, executed, usd=self._usd(told, decision.selected_agent_id), logged=logged)
         if told.success:
             return result, False
-        evaluation = failed_evaluation(
-            task_id=result.task_id, agent_id=result.agent_id, tenant_id=result.tenant_id, at=at
-        )
+        failed = failed_evaluation(task_id=result.task_id, agent_id=result.agent_id, tenant_id=result.tenant_id, at=at)
+        evaluation = with_verdict(failed, self.notary)
         logged = self.collector.log_evaluation(evaluation) and logged
         learned = self._settle(connection, result, self._outcome(result, executed, evaluation))
         return msgspec.structs.replace(result, evaluation=evaluation, logged=logged), learned
@@ -150,6 +152,7 @@ class LateWord(Struct, frozen=True, kw_only=True):
         self, connection: Connection, result: TaskResult, unjudged: Execution, evaluation: Evaluation
     ) -> tuple[TaskResult, bool]:
         executed, evaluated = _logs(unjudged, evaluation, now=self.clock())
+        evaluated = with_verdict(evaluated, self.notary)
         logged = executed is unjudged or self.collector.log_execution(executed)
         logged = self.collector.log_evaluation(evaluated) and logged
         learned = self._settle(connection, result, self._outcome(result, executed, evaluated))

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Agent
+from flywheel.arbiter.audit_trail.notary import Notary
 from flywheel.arbiter.budgets import CoolDown
 from flywheel.arbiter.evaluation.evaluator import Evaluator
 from flywheel.arbiter.profiles import AgentProfile
@@ -28,3 +29,4 @@ class Parts(Struct, frozen=True, kw_only=True):
     clock: Callable[[], datetime]
     tenant_id: str
     label: str
+    notary: Notary | None = None

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.arbiter.agents.strategy import Answer
+from flywheel.arbiter.audit_trail.notary import Notary, without_verdict
 from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution
 from flywheel.arbiter.evaluation.evaluator import Evaluator, NotJudged, Subject, Verdict, failed_verdict
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
@@ -100,8 +101,10 @@ def rejection(verdict: Verdict | None) -> Failure | None:
     return Failure(kind="rejected", reason=verdict.reason or "it does not pass all mandatory gates")
 
 
-def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], datetime]) -> Recorded:
-    """Write the three logs, or two where there is no evaluation.
+def record(
+    attempt: Attempt, collector: Collector, *, clock: Callable[[], datetime], notary: Notary | None = None
+) -> Recorded:
+    """Write the three logs, or two where there is no evaluation; the notary signs that.
 
     The evaluation is written last: whoever finds it in a segment finds the other two before it. The gates want the
     three moments in order, also where somebody sets the machine's clock back meanwhile.
@@ -119,7 +122,7 @@ def record(attempt: Attempt, collector: Collector, *, clock: Callable[[], dateti
         cached_from=attempt.cached_from,
     )
     evaluation = None if verdict is None else _evaluation(attempt, verdict, executed, clock=clock)
-    return _written(decision, executed, evaluation, collector)
+    return _written(decision, executed, evaluation, collector, notary)
 
 
 def record_episode(
@@ -130,13 +133,15 @@ def record_episode(
     clock: Callable[[], datetime],
     cost_usd: float,
     rubric: Rubric,
+    notary: Notary | None = None,
 ) -> Recorded:
-    """Write the three logs of a verified episode, in the same order."""
+    """Write the three logs of a verified episode, in the same order; the notary signs the evaluation."""
     executed_at = max(clock(), decision.timestamp)
     evaluation = episode_evaluation(
         episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd, rubric=rubric
     )
-    return _written(decision, episode_execution(episode, evaluation, timestamp=executed_at), evaluation, collector)
+    executed = episode_execution(episode, evaluation, timestamp=executed_at)
+    return _written(decision, executed, evaluation, collector, notary)
 
 
 def outcome(
@@ -151,12 +156,22 @@ def outcome(
     return outcome_of(decision, recorded.execution, recorded.evaluation, label=label, cost_usd=usd, task=task)
 
 
+def with_verdict(evaluation: Evaluation, notary: Notary | None) -> Evaluation:
+    """The evaluation with a verdict of its own; without a notary with none, whatever it was made from."""
+    return without_verdict(evaluation) if notary is None else notary.signed(evaluation)
+
+
 def _written(
-    decision: RoutingDecision, executed: Execution, evaluation: Evaluation | None, collector: Collector
+    decision: RoutingDecision,
+    executed: Execution,
+    evaluation: Evaluation | None,
+    collector: Collector,
+    notary: Notary | None,
 ) -> Recorded:
     # Each is handed over whatever became of the one before: what cannot be written now waits in the collector.
     written = [collector.log_routing_decision(decision), collector.log_execution(executed)]
     if evaluation is not None:
+        evaluation = with_verdict(evaluation, notary)
         written.append(collector.log_evaluation(evaluation))
     return Recorded(execution=executed, evaluation=evaluation, written=all(written))
 

@@ -94,7 +94,12 @@ def logs_of(point: DataPoint) -> tuple[Log, ...]:
         **keys,  # type: ignore[arg-type]
     )
     executed = Execution(**fields_of(point.execution), **keys, agent_id=agent_id)  # type: ignore[arg-type]
-    evaluated = Evaluation(**fields_of(point.evaluation), **keys, agent_id=agent_id)  # type: ignore[arg-type]
+    evaluated = Evaluation(
+        **fields_of(point.evaluation),  # type: ignore[arg-type]
+        **keys,  # type: ignore[arg-type]
+        agent_id=agent_id,
+        caws=point.caws,
+    )
     return (routed, executed, evaluated, *point.feedback)
 
 

@@ -85,6 +85,7 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         "metrics.read": Action(roles=("analyst",), whole_pool=True, all_time=True),
         "quarantine.read": Action(roles=("reviewer",), fields="all"),
         "waiting.read": Action(roles=("reviewer",), fields="all"),
+        "verdicts.read": Action(roles=("reviewer",), fields="all"),
         "quarantine.decide": Action(roles=("reviewer",), fields="all"),
         "agents.read": Action(roles=("analyst", "arbiter", "admin"), whole_pool=True, all_time=True),
         "agents.change": Action(roles=("admin",), whole_pool=True, all_time=True),

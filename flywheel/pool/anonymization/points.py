@@ -17,6 +17,7 @@ from flywheel.pool.anonymization.places import NONE, Place, places_in
 from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
 from flywheel.pool.anonymization.tenants import tenant_hash
 from flywheel.pool.anonymization.text import Anonymizer
+from flywheel.pool.anonymization.verdicts import signed_fields
 from flywheel.pool.digests import Digest, texts_of
 from flywheel.pool.files import LakeFile, lake_file
 from flywheel.pool.lake import PARTITION
@@ -146,7 +147,10 @@ def anonymize(point: Wire, *, anonymizer: Anonymizer, salt: bytes, policy: Anony
             if name not in KEPT:
                 places.append(Place(point, name, part))
         elif isinstance(part, dict | list):
-            places += places_in(part, kept=KEPT_WITHIN.get(name, NONE), detection=anonymizer.detection)
+            kept = KEPT_WITHIN.get(name, NONE)
+            if name == "caws" and isinstance(part, dict):
+                kept = signed_fields(part)
+            places += places_in(part, kept=kept, detection=anonymizer.detection)
     segments = point["provenance"]["segments"]
     places += [Place(segments, number, name) for number, name in enumerate(segments) if not OWN_SEGMENT.fullmatch(name)]
     anonymizer.replace(apply_policy(places, policy, tenant_id=point["tenantId"], replaced=anonymizer.replaced))

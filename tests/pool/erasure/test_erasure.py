@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from flywheel.arbiter.audit_trail.contents import Erasure, read_content
+from flywheel.arbiter.audit_trail.heads import read_head
+from flywheel.arbiter.audit_trail.trail import newest
+from flywheel.arbiter.audit_trail.verifying import verify_trail
 from flywheel.collection.segments import Frame, read_segment, segment_bytes
 from flywheel.errors import PoolError, ServiceAnswerError
 from flywheel.pool import tenant_lines
@@ -46,7 +50,8 @@ def test_nothing_of_the_tenant_is_found_anywhere(filled: BenchmarkPool) -> None:
     before = places(filled)
     assert {f"{what} in segments/a.segment" for what in ("name", "secret")} <= before
     tables = {place.rpartition(" ")[2] for place in before if " in table " in place}
-    assert {"quarantine", "hot_points", "tasks", "task_outcomes"} <= tables
+    assert {"quarantine", "hot_points", "tasks", "task_outcomes", "audit_contents"} <= tables
+    assert "name in verdicts/waits.segment" in before
     assert any("lake/" in place for place in before)
     assert any("training/b1" in place for place in before)
     erase_tenant(filled, ERASED, now=LATER)
@@ -126,6 +131,7 @@ def test_the_report_counts_what_was_removed_and_names_the_batches(filled: Benchm
         "tasks": 29,
         "task_outcomes": 2,
         "task_runs": 1,
+        "verdicts": 3,
         "judge_opinions": 1,
         "quarantine": 8,
         VALIDATED: 12,
@@ -139,6 +145,16 @@ def test_the_report_counts_what_was_removed_and_names_the_batches(filled: Benchm
     assert (report.batches, report.requested_at, report.finished_at) == (("b1",), LATER, LATER)
     assert (report.models, report.registry) == (None, "no model registry was given")
     assert set(find_tenant(filled, ERASED, now=LATER).removed.values()) == {0}
+
+
+def test_the_audit_trail_verifies_after_an_erasure_and_names_who_asked_for_it(filled: BenchmarkPool) -> None:
+    erase_tenant(filled, ERASED, now=LATER, by="ann")
+    report = verify_trail(filled.engine, heads=[read_head(filled.settings.audit_head)])
+    assert (report.intact, report.verdicts, report.erased) == (True, 3, 3)
+    with filled.engine.connect() as connection:
+        said = read_content(newest(connection, limit=1)[0].content or b"")
+    assert isinstance(said, Erasure)
+    assert (said.by, said.erased) == ("ann", 3)
 
 
 def test_what_was_spent_of_its_privacy_budget_goes_and_what_others_spent_stays(filled: BenchmarkPool) -> None:

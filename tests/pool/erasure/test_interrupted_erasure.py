@@ -9,7 +9,7 @@ import pytest
 
 from flywheel.collection.segments import Frame, read_segment, write_closed_segment
 from flywheel.errors import PoolError
-from flywheel.pool import erasure, tenant_batches, tenant_lines, tenant_points
+from flywheel.pool import erasure, tenant_batches, tenant_lines, tenant_points, tenant_verdicts
 from flywheel.pool.anonymization import day as anonymization
 from flywheel.pool.anonymization.day import anonymize_day
 from flywheel.pool.anonymization.points import AnonymizationJob, Anonymized, anonymize_points
@@ -57,6 +57,9 @@ KILLS: list[tuple[Any, str]] = [  # inner steps before the one they are in, whic
     (tenant_lines, "write_closed_segment"),
     (tenant_lines, "forget_lines"),
     (tenant_lines, "mark_changed"),
+    (erasure, "deliver_verdicts"),
+    (tenant_verdicts, "erase_verdicts"),
+    (erasure, "erase_verdicts_of"),
     (erasure, "erase_letters"),
     (erasure, "erase_lines"),
     (BenchmarkPool, "replace"),

@@ -9,6 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from psycopg import sql
 
+from flywheel.arbiter.audit_trail.outbox import encode_sealed
+from flywheel.arbiter.audit_trail.rotation import settled_key
+from flywheel.arbiter.audit_trail.trail import append
 from flywheel.arbiter.evaluation.judges.kept import KeptInDatabase
 from flywheel.arbiter.evaluation.judges.opinions import Score
 from flywheel.arbiter.outcomes import Outcome, record_new
@@ -16,7 +19,7 @@ from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.claims import Claims
-from flywheel.collection.segments import MARKER, segment_bytes
+from flywheel.collection.segments import MARKER, segment_bytes, write_closed_segment
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.batches import export_batch, make_batch
 from flywheel.pool.headers import key_of
@@ -26,6 +29,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row
 from flywheel.pool.schemas import AGGREGATE_COLUMNS, ANONYMIZED, COLD, POINT_COLUMNS, VALIDATED, WARM
 from flywheel.settings import BatchSettings, PhaseThreshold
+from tests.arbiter.audit_trail.trails import sealed
 from tests.pool.logs import NOON, Log, evaluation, execution, routing, task_logs, write_segment
 from tests.pool.test_retention import DAY, run_day
 
@@ -112,11 +116,23 @@ def fill(pool: BenchmarkPool) -> None:
     ]
     with pool.engine.begin() as connection:
         record_new(connection, remembered)
+    sign_verdicts(pool)
     claims = Claims(pool.engine, claim_s=30.0, kept=timedelta(hours=1))
     for tenant_id in (ERASED, OTHER):
         claims.take(tenant_id, "run", b"digest", CancelToken())
         keep_opinion(pool, tenant_id)
     claims.close()
+
+
+def sign_verdicts(pool: BenchmarkPool) -> None:
+    """Two verdicts of each tenant in the audit trail, the erased one's first, and one of each that still waits."""
+    key = settled_key(pool.settings, pool.engine)
+    signed = ((f"{SECRET}-02-0", ERASED), (f"{OTHER}-02-0", OTHER), ("run", ERASED), ("run", OTHER))
+    with pool.engine.begin() as connection:
+        append(connection, [sealed(task_id, tenant=tenant_id, key=key) for task_id, tenant_id in signed], key)
+    waiting = [sealed(task_id, tenant=tenant_id, key=key) for task_id, tenant_id in (("w", ERASED), ("w", OTHER))]
+    pool.settings.verdicts_dir.mkdir()
+    write_closed_segment(pool.settings.verdicts_dir / "waits.segment", map(encode_sealed, waiting))
 
 
 def keep_opinion(pool: BenchmarkPool, tenant_id: str) -> None:

@@ -1,0 +1,21 @@
+"""What of a signed verdict is no text: ids and signatures that the arbiter made stay as they are, so that they verify.
+
+They are told by their whole form. Whatever else stands in their place is looked into like any text.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+FORMS = {
+    "verdictId": re.compile(r"[0-9a-f]{32}"),
+    "arbiterSignature": re.compile(r"ed25519:[0-9a-f]{32}:[0-9a-f]{128}"),
+    "specDigest": re.compile(r"[0-9a-f]{64}"),
+}
+
+
+def signed_fields(caws: Mapping[str, Any]) -> frozenset[str]:
+    """Which fields of a point's ``caws`` are ids or signatures of the arbiter's own."""
+    return frozenset(
+        name for name, form in FORMS.items() if isinstance(value := caws.get(name), str) and form.fullmatch(value)
+    )
