@@ -1,6 +1,7 @@
 """``flywheel evaluate``, ``flywheel spec check|schema``: hold a change to a working spec."""
 
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from flywheel.cli.output import print_json, print_table
 if TYPE_CHECKING:
     from flywheel.arbiter.evaluation.change import Change
     from flywheel.arbiter.evaluation.spec_evaluator import GateResult, SpecEvaluation
+    from flywheel.records import Caws
+    from flywheel.settings import Settings
 
 NOT_PASSED = 1
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -27,17 +30,21 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--agent", "agent_id", help="Who made the change, for the verdict's provenance.")
 @click.option("--task", "task_id", help="The task that it was made for.")
 @click.option("--commit", help="The commit that it was made from.")
+@click.option("--sign", is_flag=True, help="Sign the verdict and append it to the audit trail; needs running services.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
 def evaluate(
+    load: "Callable[[], Settings]",
+    *,
     spec_path: Path,
     before: Path,
     after: Path | None,
     patch: str | None,
     asked: Path | None,
-    *,
     agent_id: str | None,
     task_id: str | None,
     commit: str | None,
+    sign: bool,
     as_json: bool,
 ) -> None:
     """Run the gates of a working spec on a change, in a sandbox, and judge it.
@@ -48,25 +55,31 @@ def evaluate(
     Examples:
       flywheel evaluate --spec spec.yaml --before main/ --after worktree/
       flywheel evaluate --spec spec.yaml --before main/ --patch fix.diff --json
+      flywheel evaluate --spec spec.yaml --before main/ --after worktree/ --sign --agent coder --task t-17
       git diff main | flywheel evaluate --spec spec.yaml --before main/ --patch -
     """
     from flywheel.arbiter.evaluation.spec_evaluator import Origin, evaluate_under_spec
     from flywheel.arbiter.evaluation.working_spec.reading import load_spec
 
-    spec = load_spec(spec_path)
+    if sign and None in {agent_id, task_id}:
+        raise click.UsageError("--sign says who answers for what: name --agent and --task")
+    spec, at = load_spec(spec_path), datetime.now(UTC)
     found = evaluate_under_spec(
         spec,
         _change(before, after, patch),
         before=before,
         after=after,
-        at=datetime.now(UTC),
+        at=at,
         asked=_text(asked.read_bytes(), str(asked)) if asked else "",
         origin=Origin(agent_id=agent_id, task_id=task_id, commit=commit),
     )
+    signed = _signed(load(), found, at) if sign else None
     if as_json:
-        print_json(_document(found))
+        print_json(_document(found, signed))
     else:
         _show(found)
+        if signed is not None:
+            click.echo(f"verdict {signed.verdict_id}, signed and in the audit trail")
     if not found.passed_all_mandatory:
         click.get_current_context().exit(NOT_PASSED)
 
@@ -129,6 +142,18 @@ def show_schema() -> None:
     from flywheel.arbiter.evaluation.working_spec.spec import json_schema
 
     print_json(json_schema())
+
+
+def _signed(settings: "Settings", found: "SpecEvaluation", at: datetime) -> "Caws":
+    """The verdict, in the audit trail of the running services."""
+    from flywheel.arbiter.audit_trail.notary import sign_change_at_once
+    from flywheel.cli.connection import connected, engine_of
+
+    running, origin = connected(settings), found.origin
+    with engine_of(running) as engine:
+        return sign_change_at_once(
+            running, engine, found, task_id=str(origin.task_id), agent_id=str(origin.agent_id), at=at
+        )
 
 
 def _change(before: Path, after: Path | None, patch: str | None) -> "Change":
@@ -205,7 +230,7 @@ def _show_waivers(found: "SpecEvaluation") -> None:
         )
 
 
-def _document(found: "SpecEvaluation") -> dict[str, Any]:
+def _document(found: "SpecEvaluation", signed: "Caws | None") -> dict[str, Any]:
     from flywheel.records import to_builtins
 
     return {
@@ -220,7 +245,7 @@ def _document(found: "SpecEvaluation") -> dict[str, Any]:
         "cawsCompliant": found.caws_compliant,
         "budgetCompliant": found.budget_compliant,
         "minimalDiffMetrics": to_builtins(found.minimal_diff),
-        "verdict": to_builtins(found.verdict),
+        "verdict": to_builtins(found.verdict if signed is None else signed),
     }
 
 

@@ -7,7 +7,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flywheel.cli import main
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.settings import Settings
 from tests.arbiter.evaluation.projects import BEFORE, FIXED, PATCH, written
+from tests.cli.conftest import Invoke
 
 SPEC = """
 id: calc
@@ -69,6 +72,26 @@ def test_the_json_has_gates_evidence_waivers_and_the_verdict(folder: Path) -> No
     assert document["waivers"]["ignored"][0]["why"] == "it has no owner"
     assert document["verdict"]["specId"] == "calc@1"
     assert document["verdict"]["scores"]["provenanceClarity"] == 1.0
+
+
+def test_a_signed_verdict_is_in_the_audit_trail_and_verifies(
+    folder: Path, flywheel: Invoke, home: Path, database_url: str
+) -> None:
+    with BenchmarkPool.open(Settings.load(profile="smoke", home=home, database_url=database_url)):
+        pass  # its tables
+    words = ("evaluate", "--spec", folder / "spec.yaml", "--before", folder / "before", "--after", folder / "after")
+    origin = ("--agent", "coder", "--task", "t-17")
+    result = flywheel(*map(str, words), "--sign", *origin, "--json")
+    assert result.exit_code == 0, result.output
+    verdict = json.loads(result.output)["verdict"]
+    assert verdict["specId"] == "calc@1"
+    assert verdict["arbiterSignature"].startswith("ed25519:")
+    assert flywheel("audit", "verify").exit_code == 0
+    assert verdict["verdictId"] in flywheel("audit", "list", "--task", "t-17", "--json").output
+
+
+def test_a_signature_needs_to_know_for_whom(folder: Path) -> None:
+    assert evaluated(folder, "--after", folder / "after", "--sign", "--agent", "coder").exit_code == 2
 
 
 def test_one_of_folder_and_patch_must_be_named(folder: Path) -> None:

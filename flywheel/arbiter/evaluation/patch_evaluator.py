@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from flywheel.arbiter.audit_trail.notary import under_spec
 from flywheel.arbiter.evaluation.evaluator import Subject, Verdict
 from flywheel.arbiter.evaluation.patches import change_of_patch
 from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
@@ -77,7 +78,7 @@ class PatchEvaluator:
         safe = all(result.passed for result in found.results if result.kind == "safety")
         evidence = _evidence(subject, found, safe=safe)
         scores = self._rubric.scores(subject.task.task_type, evidence)
-        return Evaluation(
+        evaluation = Evaluation(
             task_id=subject.task_id,
             agent_id=subject.agent_id,
             tenant_id=subject.tenant_id,
@@ -91,6 +92,7 @@ class PatchEvaluator:
             minimal_diff_metrics=found.minimal_diff,
             rubric=self._rubric.name,
         )
+        return under_spec(evaluation, found.verdict)
 
     def _unapplied(self, subject: Subject, reason: str) -> Verdict:
         """An answer that is no patch, or not one of this workspace."""

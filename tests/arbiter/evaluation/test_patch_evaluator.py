@@ -44,6 +44,9 @@ def test_a_patch_that_passes_its_gates_is_accepted(evaluator: PatchEvaluator) ->
     assert evaluation.rubric_scores.task == 1.0
     assert evaluation.rubric_scores.minimal == evaluation.minimal_diff_metrics.reward_multiplier
     assert evaluation.overall_score > 0.9
+    assert evaluation.caws
+    assert (evaluation.caws.spec_id, evaluation.caws.verdict_id) == ("calc@1", None)
+    assert "tests" in evaluation.caws.gates_passed
 
 
 def test_a_patch_that_fails_its_tests_is_told_why(evaluator: PatchEvaluator) -> None:
