@@ -219,6 +219,7 @@ class Settings(BaseSettings):
     hot_days: int = Field(7, gt=0)
     warm_days: int = Field(90, gt=0)
     cold_days: int = Field(730, gt=0)
+    verdict_days: int = Field(730, gt=0, description="how long the audit trail keeps what verdicts say")
     history_days: int = Field(7, ge=0, description="how long the lake keeps versions that were replaced")
     simulated_now: datetime | None = Field(None, description="a moment in the place of the clock, for simulations")
     pool_processes: int = Field(0, ge=0, description="that work on a large day side by side; 0: the machine's cores")

@@ -5,20 +5,23 @@ step can be repeated: a run that was killed is finished by the next one. Full po
 tiers are made from; they go when the warm tier gives the day up, and the ledger says so, so that nobody makes an old
 day's aggregates anew from nothing. After the cold tier's age everything goes, settled or not; the raw segments go with
 it once no run of their days is due (``flywheel.pool.expired_segments``). Dead letters go after
-``collection.dead_letter_days``.
+``collection.dead_letter_days``, what verdicts say in the audit trail after ``verdict_days``; the chain itself stays.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
 from psycopg import Connection
 
+from flywheel.arbiter.audit_trail.erasing import erase_verdicts_of_day, verdicts_by_day
+from flywheel.arbiter.audit_trail.rotation import settled_key
 from flywheel.collection.dead_letters import FOLDER, expired_letters, remove_expired_letters
-from flywheel.errors import PoolError
+from flywheel.errors import AuditTrailError, PoolError
 from flywheel.pool.expired_segments import find_expired_segments, remove_segments
 from flywheel.pool.intake import points_removed
 from flywheel.pool.lake import Compaction
@@ -28,13 +31,16 @@ from flywheel.pool.schemas import ANONYMIZED, COLD, LAKE_TABLES, POINT_COLUMNS, 
 from flywheel.pool.tiers import Stored, age_days, aggregate_cold, place_hot, place_warm, stored_points
 from flywheel.records import utc_day
 
-Store = Literal["hot", "warm", "points", "cold", "statistics", "quarantine", "waiting", "segments", "dead-letters"]
+Store = Literal[
+    "hot", "warm", "points", "cold", "statistics", "quarantine", "waiting", "segments", "dead-letters", "verdicts"
+]
 
 
 class Expired(Struct, frozen=True, kw_only=True):
     """Something of a day that is older than its place. ``points`` are the tables that the tiers are made from.
 
-    Of ``segments`` and ``dead-letters`` the rows are raw lines, and the day is the one on which they were written.
+    Of ``segments`` and ``dead-letters`` the rows are raw lines, and the day is the one on which they were written; of
+    ``verdicts`` it is the one on which they came into the audit trail.
     """
 
     store: Store
@@ -100,6 +106,8 @@ def find_expired(pool: BenchmarkPool, *, now: datetime) -> tuple[Expired, ...]:
             lines[segment.written_day] += segment.lines
         found += [Expired(store="segments", day=day, rows=rows) for day, rows in lines.items()]
     found += [Expired(store="dead-letters", day=day, rows=rows) for day, rows in expired_lines(pool, now=now).items()]
+    told = verdicts_by_day(pool.engine, before=utc_day(now) - timedelta(days=settings.verdict_days))
+    found += [Expired(store="verdicts", day=day, rows=rows) for day, rows in told.items()]
     order = get_args(Store)
     return tuple(sorted(found, key=lambda item: (item.day, order.index(item.store))))
 
@@ -130,7 +138,8 @@ def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
     A day of which something cannot be removed is left as it then is; the others go on.
 
     Raises:
-        PoolError: at the end, where the next tier of a day does not hold what a tier would give up.
+        PoolError: at the end, where the next tier of a day does not hold what a tier would give up, or this process
+            has not the key that the audit trail is signed with.
         DatabaseError: PostgreSQL cannot be used.
     """
     steps: dict[Store, Callable[[BenchmarkPool, date, datetime], object]] = {
@@ -143,6 +152,7 @@ def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
         "waiting": remove_waiting,
         "segments": remove_segments,
         "dead-letters": remove_letters,
+        "verdicts": remove_verdicts,
     }
     removed: list[Expired] = []
     refusals: dict[date, str] = {}
@@ -151,7 +161,7 @@ def enforce_retention(pool: BenchmarkPool, *, now: datetime) -> RetentionReport:
             continue
         try:
             steps[item.store](pool, item.day, now)
-        except PoolError as error:
+        except (PoolError, AuditTrailError) as error:
             refusals[item.day] = str(error)
         else:
             removed.append(item)
@@ -227,6 +237,17 @@ def remove_letters(pool: BenchmarkPool, day: date, now: datetime) -> None:
     del now
     for folder in letter_folders(pool):
         remove_expired_letters(folder, day)
+
+
+def remove_verdicts(pool: BenchmarkPool, day: date, now: datetime) -> None:
+    """Remove what the day's verdicts say, by an entry of the audit trail that says so.
+
+    Raises:
+        SigningKeyError: the trail is signed with another key than this process has.
+    """
+    del now
+    key_of_trail = partial(settled_key, pool.settings, pool.engine)
+    erase_verdicts_of_day(pool.engine, day, key_of_trail=key_of_trail, by="retention")
 
 
 def keep_below(pool: BenchmarkPool, day: date, now: datetime) -> None:

@@ -1,13 +1,14 @@
-"""Erasure of what verdicts say: contents go, their digests stay, so that the chain verifies as before.
+"""Erasure of what verdicts say, of a tenant or of an old day: contents go, digests stay, the chain verifies as before.
 
 Each erasure is an entry of the trail itself, which says by whom how many contents went, and by a digest which: what is
 gone by no erasure, or besides those of one, is tampering.
 """
 
 from collections.abc import Callable, Collection
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, func, select, update
+from sqlalchemy import ColumnElement, Connection, Date, Engine, cast, func, select, update
 
 from flywheel.arbiter.audit_trail.chain import ErasedContents
 from flywheel.arbiter.audit_trail.contents import Erasure, Sealed, encode_content
@@ -22,9 +23,16 @@ beside = audit_contents.c
 
 def count_verdicts(engine: Engine, tenant_id: str, *, tasks: Collection[str] | None = None) -> int:
     """How many verdicts there are of a tenant, or of these tasks of it."""
+    return _count(engine, _of(tenant_id, tasks))
+
+
+def verdicts_by_day(engine: Engine, *, before: date) -> dict[date, int]:
+    """How many verdicts still say something, by the day (UTC) on which they came into the trail, of days before one."""
+    day = cast(func.timezone("UTC", beside.at), Date).label("day")
+    old = (beside.verdict_id.is_not(None), beside.at < _midnight(before))
+    query = select(day, func.count().label("verdicts")).where(*old).group_by(day)
     with engine.connect() as connection:
-        query = select(func.count()).select_from(audit_contents).where(*_of(tenant_id, tasks))
-        return int(connection.execute(query).scalar_one())
+        return {row.day: row.verdicts for row in connection.execute(query)}
 
 
 def erase_verdicts(
@@ -37,8 +45,6 @@ def erase_verdicts(
 ) -> int:
     """Remove what verdicts of a tenant, or of these tasks of it, say. Returns how many.
 
-    Some thousand go in one transaction with the entry that says so: a run that was killed is gone on with.
-
     Args:
         engine: of the database that has the trail.
         tenant_id: the tenant, as its logs name it.
@@ -50,10 +56,31 @@ def erase_verdicts(
         SigningKeyError: the trail is signed with another key.
         DatabaseError: PostgreSQL cannot be used.
     """
+    return _erase(engine, _of(tenant_id, tasks), key_of_trail, by=by)
+
+
+def erase_verdicts_of_day(engine: Engine, day: date, *, key_of_trail: Callable[[], SigningKey], by: str) -> int:
+    """Remove what the verdicts say that came into the trail on a day (UTC). Returns how many.
+
+    Raises:
+        SigningKeyError: the trail is signed with another key.
+        DatabaseError: PostgreSQL cannot be used.
+    """
+    within = (beside.at >= _midnight(day), beside.at < _midnight(day + timedelta(days=1)))
+    return _erase(engine, [beside.verdict_id.is_not(None), *within], key_of_trail, by=by)
+
+
+def _count(engine: Engine, of: list[ColumnElement[bool]]) -> int:
+    with engine.connect() as connection:
+        return int(connection.execute(select(func.count()).select_from(audit_contents).where(*of)).scalar_one())
+
+
+def _erase(engine: Engine, of: list[ColumnElement[bool]], key_of_trail: Callable[[], SigningKey], *, by: str) -> int:
+    """Some thousand go in one transaction with the entry that says so: a run that was killed is gone on with."""
     erased = 0
-    while count_verdicts(engine, tenant_id, tasks=tasks):
+    while _count(engine, of):
         with engine.begin() as connection:
-            erased += _erase_some(connection, _of(tenant_id, tasks), key_of_trail(), by=by)
+            erased += _erase_some(connection, of, key_of_trail(), by=by)
     return erased
 
 
@@ -82,3 +109,7 @@ def _erase_some(connection: Connection, of: list[ColumnElement[bool]], key: Sign
 def _of(tenant_id: str, tasks: Collection[str] | None) -> list[ColumnElement[bool]]:
     owned = [beside.owner_key == key_of(tenant_id)]
     return owned if tasks is None else [*owned, beside.task_key.in_([key_of(task) for task in tasks])]
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), tzinfo=UTC)

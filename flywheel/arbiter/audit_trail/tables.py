@@ -36,3 +36,4 @@ audit_contents = Table(
     CheckConstraint("(content IS NULL) = (erased_in IS NOT NULL)", name="erased_or_there"),
 )
 Index("ix_audit_contents_owner", audit_contents.c.owner_key, audit_contents.c.task_key)
+Index("ix_audit_contents_at", audit_contents.c.at, postgresql_where=text("verdict_id IS NOT NULL"))

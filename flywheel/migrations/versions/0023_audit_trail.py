@@ -157,6 +157,9 @@ def create_contents() -> None:
         ),
     )
     op.create_index("ix_audit_contents_owner", "audit_contents", ["owner_key", "task_key"])
+    op.create_index(
+        "ix_audit_contents_at", "audit_contents", ["at"], postgresql_where=sa.text("verdict_id IS NOT NULL")
+    )
 
 
 def downgrade() -> None:

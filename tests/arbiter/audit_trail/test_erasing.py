@@ -1,5 +1,6 @@
 """A tenant that is erased is gone from the trail, and the trail says so and verifies."""
 
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,12 @@ from sqlalchemy import Engine
 
 from flywheel.arbiter.audit_trail import erasing
 from flywheel.arbiter.audit_trail.contents import Erasure, Sealed, digest_of, read_content
-from flywheel.arbiter.audit_trail.erasing import count_verdicts, erase_verdicts
+from flywheel.arbiter.audit_trail.erasing import (
+    count_verdicts,
+    erase_verdicts,
+    erase_verdicts_of_day,
+    verdicts_by_day,
+)
 from flywheel.arbiter.audit_trail.trail import append, find, newest
 from flywheel.arbiter.audit_trail.verifying import export_trail, verify_file, verify_trail
 from flywheel.errors import AuditTrailError, SigningKeyError
@@ -91,3 +97,16 @@ def test_without_the_key_of_the_trail_nothing_is_erased(engine: Engine) -> None:
         erase_verdicts(engine, "acme", key_of_trail=lambda: OTHER, by="ann")
     assert count_verdicts(engine, "acme") == 2
     assert erase_verdicts(engine, "nobody", key_of_trail=lambda: OTHER, by="ann") == 0
+
+
+def test_what_came_into_the_trail_on_a_day_goes_by_its_day(engine: Engine) -> None:
+    filled(engine, 4, tenants=TENANTS)
+    with engine.connect() as connection:
+        day = newest(connection)[0].entry.at.astimezone(UTC).date()
+    assert verdicts_by_day(engine, before=day) == {}
+    assert verdicts_by_day(engine, before=day + timedelta(days=1)) == {day: 4}
+    assert erase_verdicts_of_day(engine, day - timedelta(days=1), key_of_trail=lambda: KEY, by="retention") == 0
+    assert erase_verdicts_of_day(engine, day, key_of_trail=lambda: KEY, by="retention") == 4
+    assert verdicts_by_day(engine, before=day + timedelta(days=1)) == {}
+    report = verify_trail(engine)
+    assert (report.intact, report.verdicts, report.erased) == (True, 0, 4)
