@@ -36,13 +36,14 @@ class Calls(NamedTuple):
     forks: tuple[int, ...]
     clone: int
     socket: int
+    ipc: tuple[int, ...]
     signals: tuple[int, ...]
     prlimit: int
 
 
 SYSTEM_CALLS = {
-    "x86_64": Calls(0xC000003E, (57, 58), 56, 41, (62, 129, 200, 234, 297), 302),
-    "aarch64": Calls(0xC00000B7, (), 220, 198, (129, 130, 131, 138, 240), 261),
+    "x86_64": Calls(0xC000003E, (57, 58), 56, 41, (29, 64, 68, 240), (62, 129, 200, 234, 297), 302),
+    "aarch64": Calls(0xC00000B7, (), 220, 198, (194, 190, 186, 180), (129, 130, 131, 138, 240), 261),
 }
 CLONE3, IO_URING_SETUP, PIDFD_SEND_SIGNAL = 435, 425, 424  # the same on all
 LOAD, EQUAL, AT_LEAST, ANY_BIT, GIVE = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -136,26 +137,28 @@ def _allow(ruleset: int, path: str, rights: int) -> bool:
     return added == 0
 
 
-def refuse_calls(*, processes: bool = False, sockets: bool = False, others: bool = False) -> bool:
+def refuse_calls(*, processes: bool = False, meeting: bool = False, others: bool = False) -> bool:
     """A filter of system calls (seccomp), for root too.
 
-    ``processes``: no new ones but threads. ``sockets``: none but pairs. ``others``: no signals to, no limits of others.
+    ``processes``: no new ones but threads. ``meeting``: no places to meet others at: no sockets but pairs, and no
+    shared memory, semaphores and queues of System V and POSIX, which outlive who made them besides. ``others``: no
+    signals to, no limits of others.
     False where it is not to be had: another architecture, or a kernel without it.
     """
     calls = SYSTEM_CALLS.get(os.uname().machine)
     if calls is None:
         return False
-    program = _filter(calls, processes=processes, sockets=sockets, others=others)
+    program = _filter(calls, processes=processes, meeting=meeting, others=others)
     filters = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in program))
     described_by = struct.pack("@HP", len(program), ctypes.addressof(filters))
     done: int = libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, described_by, 0, 0)
     return done == 0
 
 
-def _filter(calls: Calls, *, processes: bool, sockets: bool, others: bool) -> list[Instruction]:
+def _filter(calls: Calls, *, processes: bool, meeting: bool, others: bool) -> list[Instruction]:
     program = [(LOAD, 0, 0, ARCHITECTURE), (EQUAL, 1, 0, calls.architecture), (GIVE, 0, 0, REFUSE)]
     program += [(LOAD, 0, 0, NUMBER), (AT_LEAST, 0, 1, X32), (GIVE, 0, 0, REFUSE)]
-    refused = [*((calls.socket, IO_URING_SETUP) if sockets else ())]  # what io_uring does no filter sees
+    refused = [*((calls.socket, IO_URING_SETUP, *calls.ipc) if meeting else ())]  # what io_uring does no filter sees
     refused += [*(calls.forks if processes else ()), *((*calls.signals, PIDFD_SEND_SIGNAL) if others else ())]
     for number in refused:
         program += [(EQUAL, 0, 1, number), (GIVE, 0, 0, REFUSE)]

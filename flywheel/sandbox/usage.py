@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -40,6 +41,40 @@ def _proportional_bytes(pid: int, resident: int) -> int:
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
     return resident  # one that does not let itself be looked into counts whole
+
+
+def kept_bytes(pids: Sequence[int], *, segments: bool) -> int:
+    """Memory that is no page of these processes: files without a name (memfd), and System V's shared memory.
+
+    ``segments``: whether all of that is theirs, as in a namespace of their own.
+    """
+    files = {file for pid in pids for file in _files_in_memory(pid)}
+    return sum(size for _, size in files) + (_segment_bytes() if segments else 0)
+
+
+def _files_in_memory(pid: int) -> Iterator[tuple[int, int]]:
+    """Number and size of each that a process holds open."""
+    device = _device_of_memory()
+    with contextlib.suppress(OSError):  # it is gone, or hides
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                found = os.stat(f"/proc/{pid}/fd/{name}")
+                if found.st_dev == device:
+                    yield found.st_ino, found.st_blocks * 512
+
+
+@cache
+def _device_of_memory() -> int:
+    """Where the kernel keeps files without a name."""
+    with open(os.memfd_create("device"), "rb") as file:
+        return os.fstat(file.fileno()).st_dev
+
+
+def _segment_bytes() -> int:
+    with contextlib.suppress(OSError):
+        names, *rows = (line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines())
+        return sum(int(row[names.index("rss")]) for row in rows)
+    return 0  # this kernel has none
 
 
 def disk_bytes(folder: str) -> int:

@@ -25,7 +25,7 @@ from flywheel.sandbox.root import enter_namespaces
 
 FEWER_USERS = 30_000  # from there on, and as many: where there are no more than 65,536 users
 TICK_S = 0.05
-DISK_TICK_S = 0.5
+CLOSER_TICK_S = 0.5  # for what takes longer to look at
 INODE_BYTES = 1024  # of the kernel's memory, about, for each file in memory
 CHUNK_BYTES = 1 << 16
 CHUNKS_A_TICK = 64  # a flood must not keep the clock from being looked at
@@ -75,7 +75,7 @@ class Warden:
         self.ended: str | None = None
         self.output = bytearray()
         self.disk = -1
-        self.disk_at = 0.0
+        self.look_closer_at = 0.0
 
     def run(self) -> dict[str, Any]:
         """Everything, from the workspace to the report."""
@@ -215,7 +215,7 @@ class Warden:
         return ["no new processes"] if no_new_processes() else []
 
     def fence_by_landlock(self) -> list[str]:
-        """Files by Landlock, and no sockets, where there are no namespaces to be had."""
+        """Files by Landlock, and no sockets nor shared memory, where there are no namespaces to be had."""
         reading = kernel.EXECUTE | kernel.READ_FILE | kernel.READ_DIR
         rights = [(place, ~0) for place in self.job["places"]]
         rights += [(path, reading if Path(path).is_dir() else reading & ~kernel.READ_DIR) for path in self.readable()]
@@ -223,7 +223,7 @@ class Warden:
         if not kernel.landlock(rights):
             raise ConfinementError("this kernel has no Landlock (Linux 5.13), so other files cannot be protected")
         words = ["no files outside its folder and what it needs"]
-        if kernel.refuse_calls(sockets=True):
+        if kernel.refuse_calls(meeting=True):
             words.append("no network")
         elif self.job["network"] == "refused":
             raise ConfinementError("neither network namespaces nor a filter of system calls are to be had here")
@@ -278,13 +278,18 @@ class Warden:
 
     def excess(self, now: float) -> str | None:
         """The limit that all its processes together break: memory, or disk where the folder has no size of its own."""
-        if usage.memory_bytes(self.running(), over=self.limits["memory_bytes"]) > self.limits["memory_bytes"]:
+        most, running = self.limits["memory_bytes"], self.running()
+        if usage.memory_bytes(running, over=most) > most:
             return "memory"
-        return "disk" if now > self.disk_at and self.used_disk_bytes(now) > self.limits["disk_bytes"] else None
+        if now < self.look_closer_at:
+            return None
+        self.look_closer_at = now + CLOSER_TICK_S
+        if usage.kept_bytes(running, segments=self.first) > most:
+            return "memory"
+        return "disk" if self.used_disk_bytes() > self.limits["disk_bytes"] else None
 
-    def used_disk_bytes(self, now: float) -> int:
+    def used_disk_bytes(self) -> int:
         """What the workspace takes. A file system of its own holds its size by itself; files of no size it does not."""
-        self.disk_at = now + DISK_TICK_S
         if self.job["fence"] == "landlock":
             return sum(map(usage.disk_bytes, self.job["places"]))
         system = os.fstatvfs(self.disk)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flywheel.errors import SandboxError
@@ -97,6 +98,37 @@ def test_processes_that_together_take_too_much_memory_are_ended(fence: Fence) ->
 def test_processes_that_share_memory_are_not_counted_for_it_twice(fence: Fence) -> None:
     body = "import os, time\nhold = b'x' * (100 << 20)\nfor _ in range(3): os.fork()\ntime.sleep(1)"
     assert python(body, fence).ended is None
+
+
+@pytest.mark.parametrize("keep", ["memfd", "segment"])
+def test_memory_that_is_kept_outside_of_any_process_counts(fence: Fence, keep: str) -> None:
+    if keep == "segment" and fence is Fence.LANDLOCK:
+        pytest.skip("there are none to be had")
+    body = """
+        import ctypes, os, time
+        libc, kept = ctypes.CDLL(None), []
+        libc.shmat.restype = ctypes.c_void_p
+        def memfd():
+            kept.append(os.memfd_create("kept"))
+            os.write(kept[-1], bytes(30 << 20))
+        def segment():
+            made = libc.shmget(0, 30 << 20, 0o1600)
+            place = ctypes.c_void_p(libc.shmat(made, None, 0))
+            ctypes.memset(place, 1, 30 << 20)
+            libc.shmdt(place)
+        for _ in range(10): KEEP()
+        time.sleep(30)
+    """
+    ran = python(body.replace("KEEP", keep), fence, limits=msgspec.structs.replace(LIMITS, wall_s=10.0))
+    assert "256 MB of memory" in (ran.ended or "")
+
+
+def test_no_shared_memory_outlives_the_command(fence: Fence) -> None:
+    size = 4096 * (100 + secrets.randbelow(10_000))
+    ran = python(f"import ctypes; print(ctypes.CDLL(None).shmget(0, {size}, 0o1600) >= 0)", fence)
+    assert ran.output == (b"False\n" if fence is Fence.LANDLOCK else b"True\n")
+    sizes = [line.split()[3] for line in Path("/proc/sysvipc/shm").read_text().splitlines()]
+    assert str(size) not in sizes
 
 
 def test_an_endless_loop_is_ended(fence: Fence) -> None:
