@@ -1,5 +1,6 @@
 """A change is held to its spec by gates that really run, and the verdict says what it rests upon."""
 
+import posixpath
 import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flywheel.arbiter.evaluation.change import Change
+from flywheel.arbiter.evaluation.change import Change, FileChange
 from flywheel.arbiter.evaluation.folders import change_of_folders
 from flywheel.arbiter.evaluation.patches import change_of_patch
 from flywheel.arbiter.evaluation.spec_evaluator import GateResult, Origin, SpecEvaluation, evaluate_under_spec
@@ -200,3 +201,16 @@ def test_a_patch_that_would_change_bytes_it_does_not_show_is_refused(before: Pat
 def test_a_change_of_nothing_is_judged_too(before: Path) -> None:
     found = judged(spec_of(TRUE), before, "")
     assert (found.passed_all_mandatory, found.verdict.budget_usage.files_used) == (True, 0)
+
+
+@pytest.mark.parametrize("report", ["junit.xml", "./out/junit.xml"])
+def test_a_report_that_lay_there_before_says_nothing_of_the_command(before: Path, report: str) -> None:
+    """Of an earlier run, or put there by the change."""
+    planted = "<testsuite><testcase name='a'/></testsuite>"
+    written(before, {report: planted})
+    found = judged(spec_of({**TRUE, "report": report}), before, "")
+    assert not found.passed_all_mandatory
+    assert "was not written: which tests ran nobody can tell" in found.reason
+    change = Change(files=(FileChange(path=posixpath.normpath(report), before=planted, after=planted + "\n"),))
+    spec = spec_of({**TRUE, "report": report})
+    assert not evaluate_under_spec(spec, change, before=before, at=AT).passed_all_mandatory

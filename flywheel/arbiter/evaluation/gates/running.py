@@ -1,8 +1,11 @@
 """Runs the commands of gates, each in a fresh copy of the workspace with the change applied."""
 
 import math
+import posixpath
 from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from flywheel.arbiter.evaluation.change import Change, FileChange
 from flywheel.arbiter.evaluation.working_spec.spec import WorkingSpec
@@ -19,14 +22,16 @@ HISTORIES = (".git", ".hg", ".svn")
 class SandboxedCommands:
     """The commands of a spec's gates on one workspace.
 
-    Gates that ask for the same command share one run of it, such as tests that measure coverage, too.
+    Gates that ask for the same command share one run of it, such as tests that measure coverage, too. Reports that lie
+    in the workspace are not copied: one that the command did not write says nothing of it.
     """
 
     def __init__(self, spec: WorkingSpec, workspace: Workspace, *, fence: Fence | None = None) -> None:
         self._spec = spec
-        self._workspace = workspace
         self._fence = fence
         self._reports = sorted({report for gate in spec.gates for report in gate.reports})
+        none: dict[str, None] = {posixpath.normpath(report): None for report in self._reports}
+        self._workspace = msgspec.structs.replace(workspace, files={**workspace.files, **none})
         self._ran: dict[tuple[tuple[str, ...], float], Ran] = {}
 
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Ran:
