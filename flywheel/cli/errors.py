@@ -20,6 +20,8 @@ class Commands(click.Group):
         except FlywheelError as error:
             click.echo(f"flywheel: {error}", err=True)
             ctx.exit(1)
+        except BrokenPipeError:
+            raise  # who read the output has seen enough: click ends quietly
         except OSError as error:
             click.echo(
                 f"flywheel: {error.strerror or error}: {error.filename or ''}. Nothing is lost; mend it and run again",

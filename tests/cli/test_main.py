@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -123,3 +124,14 @@ def test_an_error_on_purpose_keeps_its_lines() -> None:
     result = CliRunner().invoke(group, ["up"])
     assert result.exit_code == 1
     assert result.stderr.endswith("mlflow.log:\nno space left\n")
+
+
+def test_who_reads_the_first_lines_alone_gets_no_word_of_an_error() -> None:
+    group = Commands()
+
+    @group.command()
+    def long() -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    result = CliRunner().invoke(group, ["long"])
+    assert (result.exit_code, result.output) == (1, "")
