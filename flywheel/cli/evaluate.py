@@ -64,6 +64,8 @@ def evaluate(
     if sign and None in {agent_id, task_id}:
         raise click.UsageError("--sign says who answers for what: name --agent and --task")
     spec, at = load_spec(spec_path), datetime.now(UTC)
+    if sign:
+        _require_notary(load())
     found = evaluate_under_spec(
         spec,
         _change(before, after, patch),
@@ -144,15 +146,24 @@ def show_schema() -> None:
     print_json(json_schema())
 
 
+def _require_notary(settings: "Settings") -> None:
+    """Refuse before gates run for minutes what could not be signed after them."""
+    from flywheel.arbiter.audit_trail.rotation import settled_key
+    from flywheel.cli.connection import engine_of
+
+    with engine_of(settings) as engine:
+        settled_key(settings, engine)
+
+
 def _signed(settings: "Settings", found: "SpecEvaluation", at: datetime) -> "Caws":
     """The verdict, in the audit trail of the running services."""
     from flywheel.arbiter.audit_trail.notary import sign_change_at_once
-    from flywheel.cli.connection import connected, engine_of
+    from flywheel.cli.connection import engine_of
 
-    running, origin = connected(settings), found.origin
-    with engine_of(running) as engine:
+    origin = found.origin
+    with engine_of(settings) as engine:
         return sign_change_at_once(
-            running, engine, found, task_id=str(origin.task_id), agent_id=str(origin.agent_id), at=at
+            settings, engine, found, task_id=str(origin.task_id), agent_id=str(origin.agent_id), at=at
         )
 
 

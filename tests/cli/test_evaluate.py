@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from flywheel.cli import main
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.sandbox import sandbox
 from flywheel.settings import Settings
 from tests.arbiter.evaluation.projects import BEFORE, FIXED, PATCH, written
 from tests.cli.conftest import Invoke
@@ -88,6 +89,19 @@ def test_a_signed_verdict_is_in_the_audit_trail_and_verifies(
     assert verdict["arbiterSignature"].startswith("ed25519:")
     assert flywheel("audit", "verify").exit_code == 0
     assert verdict["verdictId"] in flywheel("audit", "list", "--task", "t-17", "--json").output
+
+
+def test_what_cannot_be_signed_is_refused_before_a_gate_runs(folder: Path, tmp_path: Path) -> None:
+    options = ("--after", folder / "after", "--sign", "--agent", "coder", "--task", "t-17")
+    words = [
+        str(word) for word in ("evaluate", "--spec", folder / "spec.yaml", "--before", folder / "before", *options)
+    ]
+    home = {"FLYWHEEL_HOME": str(tmp_path / "home"), "FLYWHEEL_DATABASE_URL": ""}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sandbox, "run", lambda *_, **__: pytest.fail("a gate ran"))
+        result = CliRunner(env=home).invoke(main, words)
+    assert result.exit_code == 1
+    assert "no services are running" in result.output
 
 
 def test_a_signature_needs_to_know_for_whom(folder: Path) -> None:
