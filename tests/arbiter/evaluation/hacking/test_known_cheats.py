@@ -8,8 +8,9 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from flywheel.arbiter.evaluation.rubrics.evidence import Evidence
 from flywheel.records import Complexity, Evaluation, Execution, Message, RoutingDecision, Strategy, ToolCall
 from flywheel.settings import TasksSettings
 from flywheel.tasks.catalog import environment_of
+from flywheel.tasks.code_repair import environment as repairing
 from flywheel.tasks.code_repair.environment import CodeRepair, RepairTask, findings_in_program
 from flywheel.tasks.environment import MadeCall, Observation, Run, Verification, mandatory_check
 from flywheel.tasks.source import AgentTask, SourceTask, Split
@@ -85,6 +87,14 @@ def findings(evaluation: Evaluation) -> set[str]:
 
 
 # --- programs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_program_runs_once() -> Iterator[None]:
+    """The honest answers come back in many tests, and a program that fails is tried again: nothing new is learned."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(repairing, "run_tests", cache(repairing.run_tests))
+        yield
 
 
 def repair(name: str) -> RepairTask:
