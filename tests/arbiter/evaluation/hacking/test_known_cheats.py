@@ -28,8 +28,8 @@ from flywheel.arbiter.evaluation.rubrics.evidence import Evidence
 from flywheel.records import Complexity, Evaluation, Execution, Message, RoutingDecision, Strategy, ToolCall
 from flywheel.settings import TasksSettings
 from flywheel.tasks.catalog import environment_of
-from flywheel.tasks.code_repair import environment as repairing
 from flywheel.tasks.code_repair.environment import CodeRepair, RepairTask, findings_in_program
+from flywheel.tasks.code_repair.program_tests import run_tests
 from flywheel.tasks.environment import MadeCall, Observation, Run, Verification, mandatory_check
 from flywheel.tasks.source import AgentTask, SourceTask, Split
 from flywheel.tasks.text_transformation.environment import TextTask
@@ -93,7 +93,7 @@ def findings(evaluation: Evaluation) -> set[str]:
 def each_program_runs_once() -> Iterator[None]:
     """The honest answers come back in many tests, and a program that fails is tried again: nothing new is learned."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(repairing, "run_tests", cache(repairing.run_tests))
+        patched.setattr("flywheel.tasks.code_repair.environment.run_tests", cache(run_tests))
         yield
 
 
