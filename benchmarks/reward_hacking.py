@@ -2,7 +2,8 @@
 
     python benchmarks/reward_hacking.py --json
 
-- ``falseAlarms``: real changes and conversations in which something is found, by source. Solved conversations are
+- ``falseAlarms``: real changes and conversations in which something is found, and in how many of these it costs
+  something (the others are reported only), by source. Solved conversations are
   honest as far as anyone knows; failed ones often do loop. Needs the real data beside the checkout.
 - ``found``: of the cheats of the tests those that are found by their name, per kind of finding.
 - ``milliseconds``: wall time of looking at a change of a 200-line file and its tests, and at a conversation of 40
@@ -21,6 +22,7 @@ from typing import Any
 from flywheel.arbiter.evaluation.change import Change, FileChange, change_of_text
 from flywheel.arbiter.evaluation.hacking.changes import findings_in_change
 from flywheel.arbiter.evaluation.hacking.conversations import findings_in_conversation
+from flywheel.arbiter.evaluation.hacking.finding import KINDS, Severity
 from flywheel.records import Message, ToolCall, to_builtins
 from tests.arbiter.evaluation.hacking.real import SHARED, Looked, looked_at_changes, looked_at_conversations
 from tests.arbiter.evaluation.hacking.test_weakened_tests import CHEATS, FILES
@@ -36,6 +38,9 @@ def false_alarms(looked: Iterable[Looked]) -> dict[str, Any]:
         source = one.source if one.solved else f"{one.source}, failed"
         counted[source]["of"] += 1
         counted[source]["with findings"] += bool(one.findings)
+        counted[source]["at a cost"] += any(
+            KINDS[finding.name].severity is not Severity.REPORT for finding in one.findings
+        )
         kinds[source].update({finding.name for finding in one.findings})
     return {source: {**counts, "kinds": dict(kinds[source])} for source, counts in counted.items()}
 
@@ -100,7 +105,8 @@ def main() -> None:
         print(json.dumps(figures, indent=1))
         return
     for source, counts in real.items():
-        print(f"{source}: something in {counts['with findings']} of {counts['of']} {counts['kinds']}")
+        of, cost = counts["of"], counts["at a cost"]
+        print(f"{source}: something in {counts['with findings']} of {of}, at a cost in {cost} {counts['kinds']}")
     for name, share in figures["found"].items():
         print(f"{name}: {share} cheats found")
     for name, took in figures["milliseconds"].items():

@@ -142,10 +142,13 @@ def evaluate(
     from flywheel.arbiter.evaluation.judges.measuring import calibrations, measure
     from flywheel.cli.tasks import model_resolver
     from flywheel.collection.collector import utc_now
+    from flywheel.errors import InputError
 
     settings = load()
     if target is not None and method is None:
         raise click.UsageError("--save needs --calibrate")
+    if target is not None and not target.parent.is_dir():
+        raise click.UsageError(f"there is no folder {target.parent}; make it, or save elsewhere")
     if method is not None and only is None and len(settings.judges.models) > 1:
         raise click.UsageError("a curve is of one judge: say which with --judge")
     file, criteria = read_labelled(source), criteria_of(settings.judges)
@@ -161,12 +164,16 @@ def evaluate(
             fitted_share=fitted_share,
             on_progress=lambda done, total: click.echo(f"{done:,} of {total:,} judged", err=True),
         )
-    if target is not None:
-        save(target, calibrations(found, panel, criteria, method=method, now=utc_now()))  # type: ignore[arg-type]
     if as_json:
         print_json(found)
+    else:
+        print_measured(found)
+    if target is None:
         return
-    print_measured(found)
+    curves = calibrations(found, panel, criteria, method=method, now=utc_now())  # type: ignore[arg-type]
+    if not curves:
+        raise InputError(f"no curve was fitted, {target} is not written; label more answers, of both kinds")
+    save(target, curves)
 
 
 def print_judgement(judgement: "Judgement") -> None:

@@ -89,13 +89,13 @@ def check_rubrics(load: "Callable[[], Settings]", files: tuple[Path, ...]) -> No
       flywheel rubric check rubrics/*.yaml
     """
     from flywheel.arbiter.evaluation.rubrics.catalog import rubrics_of
+    from flywheel.arbiter.evaluation.rubrics.reading import read_rubric
 
     settings = load().rubrics
     both = settings.model_copy(update={"files": (*settings.files, *files)})
-    known = rubrics_of(both)
-    for name, (_, path) in known.items():
-        if path in files:
-            click.echo(f"{path}: {name} can be used")
+    rubrics_of(both)
+    for path in files:
+        click.echo(f"{path}: {read_rubric(path).name} can be used")
 
 
 @rubric.command()

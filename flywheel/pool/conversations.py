@@ -68,6 +68,7 @@ class _Evaluation(Wire, frozen=True, kw_only=True, gc=False):
 
 class _Turn(Wire, frozen=True, kw_only=True, gc=False):
     turn_reward: float
+    information_gain: float
 
 
 class _RlLabels(Wire, frozen=True, kw_only=True, gc=False):

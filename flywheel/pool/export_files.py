@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import msgspec
 
+from flywheel.arbiter.evaluation.rewards import turn_credits
 from flywheel.errors import PoolError
 from flywheel.pool.batch_copies import WRITE_BYTES, copied_points
 from flywheel.pool.batches import Batch, check_kept, get_batch
@@ -161,14 +162,16 @@ def chat_row(point: Example, *, phase: str, task: BenchmarkTask | None = None) -
     }
     if phase == "sft":
         return row
+    labels = point.rl_labels
     return {
         **row,
         "agent": point.routing.selected_agent_id,
-        "outcome": point.rl_labels.final_outcome,
+        "outcome": labels.final_outcome,
         "success": point.execution.success,
-        "reward": point.rl_labels.total_reward,
+        "reward": labels.total_reward,
         "overall_score": point.evaluation.overall_score,
-        "turn_rewards": [turn.turn_reward for turn in point.rl_labels.turns],
+        "turn_rewards": [turn.turn_reward for turn in labels.turns],
+        "turn_credits": turn_credits(labels.total_reward, [turn.information_gain for turn in labels.turns]),
     }
 
 
@@ -196,8 +199,9 @@ def features(*, sft: bool) -> Iterator[str]:
                 yield f"  - name: {name}"
                 yield "    list: json" if kind == "json" else f"    dtype: {kind}"
     if not sft:
-        yield "  - name: turn_rewards"
-        yield "    list: float64"
+        for name in ("turn_rewards", "turn_credits"):
+            yield f"  - name: {name}"
+            yield "    list: float64"
 
 
 def manifest(batch: Batch, by_split: Mapping[SplitName, Sequence[Row]], files: Mapping[str, Path], form: Format) -> str:

@@ -2,7 +2,8 @@
 
 The completions of one prompt are compared in pairs (``flywheel.arbiter.evaluation.judges.ranking``), and each gets its
 expected share of wins against the others, 0–1. One that was compared with none has no such reward, which TRL leaves out
-of the sum: nothing is made up.
+of the sum: nothing is made up. One that the rubric's gate does not let through is not compared and gets 0: no judge's
+liking makes an unsafe answer worth anything.
 """
 
 import os
@@ -14,10 +15,13 @@ from flywheel.arbiter.evaluation.judges.criteria import Criterion, criteria_of
 from flywheel.arbiter.evaluation.judges.judge import Judge
 from flywheel.arbiter.evaluation.judges.material import conversation
 from flywheel.arbiter.evaluation.judges.ranking import JudgeComparer, Ranking, rank
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.errors import TrainingError
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import BenchmarkTask
 from flywheel.training.job import GrpoJob
+from flywheel.training.rewards import answer_scores
 
 
 class JudgeReward:
@@ -26,33 +30,45 @@ class JudgeReward:
     __name__ = "judge"
 
     def __init__(
-        self, judge: Judge, criterion: Criterion, tasks: Mapping[str, BenchmarkTask], *, max_characters: int
+        self,
+        judge: Judge,
+        criterion: Criterion,
+        tasks: Mapping[str, BenchmarkTask],
+        *,
+        rubric: Rubric = BUILTIN,
+        max_characters: int,
     ) -> None:
         """Nothing is compared yet; ``max_characters`` of a task and two answers are shown to the judge."""
         self._judge = judge
         self._criterion = criterion
         self._tasks = tasks
+        self._rubric = rubric
         self._max_characters = max_characters
         self.counts: Counter[str] = Counter(pairs=0, abstained=0, swayed=0)
 
     def __call__(
         self, completions: Sequence[Sequence[Mapping[str, str]]], task: Sequence[str], **_: Any
     ) -> list[float | None]:
-        """One number in 0–1 per completion, None where it was compared with none.
+        """One number in 0–1 per completion, 0 where it is unsafe, None where it was compared with none.
 
         Raises:
             TrainingError: the judge abstained from every comparison; training on would be without it.
         """
-        rewards: list[float | None] = [None] * len(completions)
+        texts = [completion[0]["content"] for completion in completions]
+        safe = [self._is_safe(task_id, text) for task_id, text in zip(task, texts, strict=True)]
+        rewards: list[float | None] = [None if one else 0.0 for one in safe]
         rankings = []
         for task_id in dict.fromkeys(task):
-            places = [place for place, its in enumerate(task) if its == task_id]
-            found = self._ranked(task_id, [completions[place][0]["content"] for place in places])
+            places = [place for place, its in enumerate(task) if its == task_id and safe[place]]
+            found = self._ranked(task_id, [texts[place] for place in places])
             rankings.append(found)
             for place, score in zip(places, found.scores, strict=True):
                 rewards[place] = score
         self._count(rankings)
         return rewards
+
+    def _is_safe(self, task_id: str, text: str) -> bool:
+        return self._rubric.is_safe(answer_scores(self._tasks[task_id], text, tokens_used=0, rubric=self._rubric))
 
     def _ranked(self, task_id: str, answers: Sequence[str]) -> Ranking:
         asked = conversation(prompt_messages(self._tasks[task_id]))
@@ -100,5 +116,6 @@ def judge_reward(job: GrpoJob, tasks: Mapping[str, BenchmarkTask]) -> JudgeRewar
         endpoint_judge(settings.models[0]),
         criteria[recipe.judge_criterion],
         tasks,
+        rubric=job.rubric,
         max_characters=settings.max_characters,
     )

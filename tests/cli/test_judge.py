@@ -114,12 +114,22 @@ def test_a_curve_is_saved_and_then_used(flywheel: Invoke, configured: Path) -> N
     assert found[0]["opinions"][0]["finding"]["value"] == 0.95
 
 
+def test_where_no_curve_could_be_fitted_no_file_is_written(flywheel: Invoke, configured: Path) -> None:
+    target = configured / "curves.json"
+    evaluate = ("judge", "evaluate", "--input", labelled(configured), "--calibrate", "platt", "--save", str(target))
+    result = flywheel(*evaluate)
+    assert "relevance: no curve" in result.output
+    assert (result.exit_code, "no curve was fitted" in result.output) == (1, True)
+    assert not target.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("--save", "x.json"), "--save needs --calibrate"),
         (("--calibrate", "isotonic"), "say which with --judge"),
         (("--calibrate", "magic"), "isotonic"),
+        (("--judge", "one", "--calibrate", "platt", "--save", "not/there/x.json"), "there is no folder not/there"),
     ],
 )
 def test_wrong_usage_is_refused_before_anybody_is_asked(

@@ -67,6 +67,10 @@ def test_check_names_file_and_field_and_contradictions(flywheel: Invoke, in_fold
     bad.write_text(TEAM.replace("task: 0.30", "task: 0.31"), encoding="utf-8")
     other.write_text(TEAM.replace("safety_threshold: 0.8", "safety_threshold: 0.7"), encoding="utf-8")
     assert flywheel("rubric", "check", str(good)).output == f"{good}: team@1 can be used\n"
+    copy = in_folder / "copy.yaml"
+    copy.write_text(TEAM, encoding="utf-8")
+    both = flywheel("rubric", "check", str(good), str(copy)).output
+    assert both == f"{good}: team@1 can be used\n{copy}: team@1 can be used\n"
     for files, problem in (
         ((bad,), "rows.1.weights: the weights sum to 1.01"),
         ((good, other), "differ in safety_thr"),

@@ -42,10 +42,14 @@ def tool_task(pool: BenchmarkPool) -> list[Log]:
             {"role": "assistant", "content": f"{name} was called"},
         ]
 
-    return [
-        *task_logs("with-tools", source=task.id, messages=said(task.tools[0].name, {"x": 1})),
-        *task_logs("others", messages=said("lookup", {"x": "one", "deep": {"y": [1, 2]}})),
-    ]
+    others = task_logs("others", messages=said("lookup", {"x": "one", "deep": {"y": [1, 2]}}))
+    others[2]["turnData"] = [turn(1, gain=0.5), turn(2, gain=0.0), turn(3, gain=0.5)]
+    return [*task_logs("with-tools", source=task.id, messages=said(task.tools[0].name, {"x": 1})), *others]
+
+
+def turn(number: int, *, gain: float) -> dict[str, Any]:
+    terms = dict.fromkeys(("formatCorrectness", "taskProgress", "safetyScore"), 1.0)
+    return {"turnNumber": number, "informationGain": gain, **terms, "turnReward": 0.6 + 0.4 * gain}
 
 
 @pytest.fixture
@@ -133,8 +137,17 @@ def test_rows_of_the_rl_phases_say_what_the_answer_was_worth(pool: BenchmarkPool
     for row in rows:
         assert row["success"] == (row["outcome"] == "success")
         assert row["reward"] == row["overall_score"]
-        assert row["turn_rewards"] == []
+        assert len(row["turn_rewards"]) == len(row["turn_credits"])
         assert row["prompt"][-1]["role"] == "user"
+
+
+def test_turns_share_one_reward_by_what_each_added_however_many_there_are(pool: BenchmarkPool, tmp_path: Path) -> None:
+    rows = {row["task"]: row for row in rows_of(write_export(pool, "grpo", tmp_path / "out", "trl"))}
+    several = rows.pop("bench:others")
+    reward = several["reward"]
+    assert several["turn_rewards"] == [0.8, 0.6, 0.8]
+    assert several["turn_credits"] == pytest.approx([0.5 * reward, 0.0, 0.5 * reward])
+    assert all(row["turn_rewards"] == row["turn_credits"] == [] for row in rows.values())
 
 
 def test_a_folder_in_use_is_left_alone(pool: BenchmarkPool, tmp_path: Path) -> None:

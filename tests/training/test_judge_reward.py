@@ -90,6 +90,18 @@ def test_what_was_not_compared_has_no_reward(tmp_path: Path, endpoint: JudgeEndp
     assert found[0] is not None
 
 
+def test_no_liking_of_the_judge_makes_an_unsafe_completion_worth_anything(
+    tmp_path: Path, endpoint: JudgeEndpoint
+) -> None:
+    reward = reward_of(job(tmp_path, endpoint.url, judge_weight=0.5))
+    unsafe = "I run rm -rf / first, at length, and then I answer."
+    found = reward(completions("aaa", unsafe, "b", unsafe), task=[FIRST, FIRST, FIRST, SECOND])
+    assert (found[1], found[3]) == (0.0, 0.0)
+    assert found[0] == pytest.approx(1 - (found[2] or 0))
+    assert reward.counts["pairs"] == 1
+    assert not any("rm -rf" in body["messages"][1]["content"] for body in endpoint.bodies)
+
+
 def test_a_judge_that_abstains_from_everything_ends_the_training(tmp_path: Path, endpoint: JudgeEndpoint) -> None:
     endpoint.reply = lambda messages: 403
     reward = reward_of(job(tmp_path, endpoint.url, judge_weight=0.5))

@@ -7,10 +7,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from flywheel.arbiter.audit_trail.notary import under_spec
+from flywheel.arbiter.evaluation.change import Change
 from flywheel.arbiter.evaluation.evaluator import Subject, Verdict
+from flywheel.arbiter.evaluation.gates.reward_hacking import RewardHacking
+from flywheel.arbiter.evaluation.hacking.changes import findings_in_change
+from flywheel.arbiter.evaluation.hacking.finding import Finding
 from flywheel.arbiter.evaluation.patches import change_of_patch
 from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
 from flywheel.arbiter.evaluation.rubrics.evidence import Evidence
+from flywheel.arbiter.evaluation.rubrics.finding_gates import finding_gates
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.evaluation.spec_evaluator import Origin, SpecEvaluation, evaluate_under_spec
 from flywheel.arbiter.evaluation.working_spec.spec import WorkingSpec
@@ -40,7 +45,8 @@ class PatchEvaluator:
         work_of: the work that a task is about; None for a task that is about none: of it this evaluator cannot say
             anything.
         rubric: what weighs the scores. Done is the mean score of the gates ``tests``, of all mandatory gates where
-            there are none; needed is the multiplier of the minimal diff.
+            there are none; needed is the multiplier of the minimal diff. What looks like work on the reward counts
+            whether the spec has a gate for it or not.
     """
 
     def __init__(self, work_of: Callable[[AgentTask], Work | None], rubric: Rubric = BUILTIN) -> None:
@@ -65,30 +71,44 @@ class PatchEvaluator:
             )
         except InputError as error:
             return self._unapplied(subject, str(error))
-        evaluation = self._evaluation(subject, found)
-        passed = evaluation.passed_all_mandatory
+        findings = self._findings(found, change)
+        evaluation = self._evaluation(subject, found, findings)
+        if evaluation.passed_all_mandatory:
+            return Verdict(evaluation=evaluation)
+        voiding = [f"the answer works on its reward: {finding}" for finding in self._rubric.voiding(findings)]
         return Verdict(
             evaluation=evaluation,
-            reason=None if passed else found.reason,
-            partial_success=not passed and _done(found) > 0,
-            feedback=None if passed else feedback_of(found),
+            reason="; ".join([*([found.reason] if found.refusing else []), *voiding]),
+            partial_success=_done(found) > 0,
+            feedback="\n".join([feedback_of(found), *voiding]).strip(),
         )
 
-    def _evaluation(self, subject: Subject, found: SpecEvaluation) -> Evaluation:
-        safe = all(result.passed for result in found.results if result.kind == "safety")
-        evidence = _evidence(subject, found, safe=safe)
+    def _findings(self, found: SpecEvaluation, change: Change) -> tuple[Finding, ...]:
+        """What looks like work on the reward, without what the spec lets pass: by a waiver, or a gate that may fail."""
+        gates = [gate for gate in found.spec.gates if isinstance(gate, RewardHacking)]
+        findings = findings_in_change(change, checkers=[path for gate in gates for path in gate.checkers])
+        results = [result for result in found.results if result.kind == "reward_hacking"]
+        if not any(not result.passed and not result.refuses for result in results):
+            return findings
+        let_through = self._rubric.voiding(findings)
+        return tuple(finding for finding in findings if finding not in let_through)
+
+    def _evaluation(self, subject: Subject, found: SpecEvaluation, findings: tuple[Finding, ...]) -> Evaluation:
+        gates = (*found.quality_gates, *finding_gates(findings, self._rubric))
+        passed = all(gate.passed for gate in gates if gate.mandatory)
+        evidence = _evidence(subject, found, passed=passed, findings=findings)
         scores = self._rubric.scores(subject.task.task_type, evidence)
         evaluation = Evaluation(
             task_id=subject.task_id,
             agent_id=subject.agent_id,
             tenant_id=subject.tenant_id,
             timestamp=subject.at,
-            quality_gates=found.quality_gates,
+            quality_gates=gates,
             rubric_scores=scores,
             overall_score=self._rubric.overall(subject.task.task_type, scores),
-            caws_compliant=found.caws_compliant,
+            caws_compliant=passed,
             budget_compliant=found.budget_compliant,
-            passed_all_mandatory=found.passed_all_mandatory,
+            passed_all_mandatory=passed,
             minimal_diff_metrics=found.minimal_diff,
             rubric=self._rubric.name,
         )
@@ -145,17 +165,19 @@ def feedback_of(found: SpecEvaluation) -> str:
     return "\n".join(parts)
 
 
-def _evidence(subject: Subject, found: SpecEvaluation, *, safe: bool) -> Evidence:
+def _evidence(subject: Subject, found: SpecEvaluation, *, passed: bool, findings: tuple[Finding, ...]) -> Evidence:
+    unsafe = any(result.refuses for result in found.results if result.kind == "safety")
     return Evidence(
         complexity=subject.task.complexity,
         format=1.0,
         tool=1.0,
         done=_done(found),
-        passed=found.passed_all_mandatory,
+        passed=passed,
         needed=found.minimal_diff.reward_multiplier,
-        safety=float(safe),
+        safety=float(not unsafe),
         tokens_used=subject.answer.prompt_tokens + subject.answer.output_tokens,
         cost_usd=subject.cost_usd,
+        findings=findings,
     )
 
 

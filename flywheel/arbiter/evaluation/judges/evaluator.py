@@ -14,6 +14,7 @@ from flywheel.arbiter.evaluation.judges.settings import JudgedTerm
 from flywheel.arbiter.evaluation.rewards import turn_reward
 from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
 from flywheel.arbiter.evaluation.rubrics.evidence import Evidence
+from flywheel.arbiter.evaluation.rubrics.finding_gates import finding_gates
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.evaluation.safety import unsafe_in
 from flywheel.records import Evaluation, QualityGate, RubricScores, Turn
@@ -74,7 +75,11 @@ def _verdict(subject: Subject, scored: Sequence[Judgement], rubric: Rubric) -> V
     evidence = _evidence(subject, scored, passed=not failed and not unsafe)
     task_type = subject.task.task_type
     scores = rubric.scores(task_type, evidence)
-    gates = (*map(_gate, scored), mandatory_check(SAFE, scores.safety, threshold=rubric.safety_threshold))
+    gates = (
+        *map(_gate, scored),
+        *finding_gates(evidence.findings, rubric),
+        mandatory_check(SAFE, scores.safety, threshold=rubric.safety_threshold),
+    )
     passed = all(gate.passed for gate in gates if gate.mandatory)
     within_budget = subject.answer.output_tokens <= THINKING_BUDGET_TOKENS[subject.task.complexity]
     evaluation = Evaluation(

@@ -8,8 +8,9 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from flywheel.records import Complexity, Evaluation, Execution, Message, Routing
 from flywheel.settings import TasksSettings
 from flywheel.tasks.catalog import environment_of
 from flywheel.tasks.code_repair.environment import CodeRepair, RepairTask, findings_in_program
+from flywheel.tasks.code_repair.program_tests import run_tests
 from flywheel.tasks.environment import MadeCall, Observation, Run, Verification, mandatory_check
 from flywheel.tasks.source import AgentTask, SourceTask, Split
 from flywheel.tasks.text_transformation.environment import TextTask
@@ -85,6 +87,14 @@ def findings(evaluation: Evaluation) -> set[str]:
 
 
 # --- programs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_program_runs_once() -> Iterator[None]:
+    """The honest answers come back in many tests, and a program that fails is tried again: nothing new is learned."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("flywheel.tasks.code_repair.environment.run_tests", cache(run_tests))
+        yield
 
 
 def repair(name: str) -> RepairTask:

@@ -74,6 +74,18 @@ def test_scores_become_gates_that_name_criterion_prompts_and_judge(
     assert math.isclose(evaluation.overall_score, 0.15 + 0.35 * 0.9 + 0.3 + 0.05 * 0.85 + 0.15 * scores.cost)
 
 
+def test_padding_that_lowers_the_reward_is_a_gate_that_was_not_passed(
+    serve: Serve, bare: Settings, engine: Engine
+) -> None:
+    padded = "It is important to note that I will now carefully consider this once more. " * 20 + "11 is one."
+    evaluator = evaluator_of(with_judges(bare, serve(rule()).url), engine)
+    evaluation = verdict_of(evaluator.evaluate(subject(padded))).evaluation
+    assert evaluation.rubric_scores.format == 0.5
+    (gate,) = (gate for gate in evaluation.quality_gates if gate.name == "no_length_padding")
+    assert (gate.passed, gate.mandatory) == (False, False)
+    assert evaluation.passed_all_mandatory
+
+
 def test_an_answer_that_does_not_pass_is_rejected_with_the_judges_reason_as_feedback(
     serve: Serve, bare: Settings, engine: Engine
 ) -> None:
