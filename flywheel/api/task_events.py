@@ -1,7 +1,7 @@
 """A task as server-sent events (the HTML standard, section 9.2): decisions, text on its way, the result."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -41,8 +41,14 @@ def nothing() -> None:
 class EventStream(StreamingResponse):
     """An answer in events; ``when_left`` is called when nobody reads it any more, whether or not it was begun."""
 
-    def __init__(self, events: AsyncIterator[bytes], *, when_left: Callable[[], None] = nothing) -> None:
-        super().__init__(events, media_type=STREAM, headers=HEADERS)
+    def __init__(
+        self,
+        events: AsyncIterator[bytes],
+        *,
+        when_left: Callable[[], None] = nothing,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(events, media_type=STREAM, headers={**HEADERS, **(headers or {})})
         self._when_left = when_left
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
