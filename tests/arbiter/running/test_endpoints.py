@@ -14,6 +14,7 @@ from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.routing.strategy import IDLE
+from flywheel.arbiter.task import TaskResult
 from flywheel.collection.collector import Collector, utc_now
 from flywheel.settings import Settings
 from tests.arbiter.running.service import replaced
@@ -47,7 +48,7 @@ def test_an_endpoint_that_never_answers_is_left_alone_and_gets_no_more_tasks(
             clock=utc_now,
             rng=np.random.default_rng(3),
         )
-        asked = []
+        asked: list[TaskResult] = []
         while not until(lambda: agents.slots.all_loads().get("silent", IDLE).resting, seconds=0.3):
             assert len(asked) < 3 * FAILURES
             asked.append(arbiter.execute_task(replaced(len(asked), agent_id="silent")))
