@@ -70,7 +70,11 @@ async def awaited_elsewhere(known: Callable[[], Known | None]) -> AsyncIterator[
     """The end of a task that another process runs."""
     silent_s = 0.0
     while True:
-        found = await run_in_threadpool(known)
+        try:
+            found = await run_in_threadpool(known)
+        except FlywheelError as error:
+            yield _problem(error)
+            return
         if found is not None and found.result is not None:
             yield ended(found.result)
             return
@@ -93,10 +97,14 @@ async def _end(running: RunningTask) -> bytes:
     try:
         result = await running.result()
     except FlywheelError as error:
-        status = status_of(error)
-        return _event("problem", {"title": status.phrase, "status": status.value, "detail": str(error)})
+        return _problem(error)
     assert result is not None, "waited for without a limit"
     return ended(result)
+
+
+def _problem(error: FlywheelError) -> bytes:
+    status = status_of(error)
+    return _event("problem", {"title": status.phrase, "status": status.value, "detail": str(error)})
 
 
 def _named(event: Event) -> bytes:
