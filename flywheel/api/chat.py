@@ -2,24 +2,23 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response, Security
-from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
-from starlette.types import Receive, Scope, Send
 
 from flywheel.api.arbiters import Arbiters
-from flywheel.api.chat_answer import Chunks, completion_response, failure_of, headers_of
+from flywheel.api.chat_answer import Chunks, completion_response, failure_of, headers_of, headers_of_result
 from flywheel.api.chat_request import AUTO, TASK_ID_KEY, TASK_TYPE_KEY, ChatRequest, Wanted, read_request, task_of
 from flywheel.api.openai_errors import SCHEMA, ChatRequestError, UnknownModelError
 from flywheel.api.receiving import body_of, key_scheme, media_type, receiver_of, runner_of
-from flywheel.api.running_tasks import Event, RunningTask, RunningTasks
+from flywheel.api.running_tasks import Event, RunningTask, RunningTasks, left
+from flywheel.api.task_events import STREAM, EventStream
 from flywheel.arbiter.arbiter import Arbiter
-from flywheel.arbiter.running.calls import CancelToken
 from flywheel.arbiter.running.streaming import TextDelta
 from flywheel.arbiter.task import ATTEMPT_MARK, LONGEST_ID, Task, TaskResult
 from flywheel.collection.receiver.bodies import decoded
@@ -28,14 +27,14 @@ from flywheel.records import RoutingDecision
 from flywheel.settings import Settings
 
 JSON = "application/json"
-EVENTS = "text/event-stream"
 TASK_ID = "x-flywheel-task-id"
 TASK_TYPE = "x-flywheel-task-type"
 IDEMPOTENCY_KEY = "idempotency-key"
 KEEP_ALIVE_S = 15.0
 """After so long without a piece a stream says that it is there still."""
 STILL_THERE = b": still there\n\n"
-GONE = "the client went away"
+Leave = Callable[[], None]
+"""Called where the client went away."""
 CLIENT_CLOSED_REQUEST = 499
 """What nginx logs of a client that went away; nobody reads it."""
 REFUSALS = (400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 502, 503, 504)
@@ -76,7 +75,7 @@ def add_chat(openapi: dict[str, Any]) -> dict[str, Any]:
     "/v1/chat/completions",
     response_class=Response,
     responses=refusals(*REFUSALS)
-    | {200: {"description": "The completion, or with `stream` its chunks.", "content": {JSON: {}, EVENTS: {}}}},
+    | {200: {"description": "The completion, or with `stream` its chunks.", "content": {JSON: {}, STREAM: {}}}},
     openapi_extra=described(),
 )
 async def complete(request: Request) -> Response:
@@ -84,6 +83,8 @@ async def complete(request: Request) -> Response:
 
     Requests and answers are OpenAI's, so that any client of theirs works with this service as its base URL. Headers of
     the answer say which task it is, who answers and how that agent was chosen.
+
+    A client that goes away ends the task, unless it gave it a name: sent again under that it has its answer.
     """
     holder = await runner_of(request)
     media_type(request, JSON)
@@ -91,12 +92,14 @@ async def complete(request: Request) -> Response:
     body = await body_of(request, receiver)
     encoding = request.headers.get("content-encoding", "")
     wanted = read_request(decoded(body, encoding, max_bytes=receiver.limits.max_decoded_bytes))
-    arbiter, task = await run_in_threadpool(_prepared, request, holder.tenant_id, wanted)
+    name = _task_name(request, wanted)
+    arbiter, task = await run_in_threadpool(_prepared, request, holder.tenant_id, wanted, name)
     tasks: RunningTasks = request.app.state.running_tasks
     running = tasks.start(arbiter, holder.tenant_id, task, followed=wanted.streamed, irrevocable=wanted.streamed)
+    leave = partial(left, running, has_name=name is not None)
     if wanted.streamed:
-        return await _streamed(request, running, with_usage=wanted.with_usage)
-    return await _whole(request, running)
+        return await _streamed(request, running, leave, with_usage=wanted.with_usage)
+    return await _whole(request, running, leave)
 
 
 @router.get("/v1/models", response_class=Response, responses=refusals(401, 403, 429, 503))
@@ -132,12 +135,12 @@ def _arbiters(request: Request) -> Arbiters:
     return found
 
 
-def _prepared(request: Request, tenant_id: str, wanted: Wanted) -> tuple[Arbiter, Task]:
+def _prepared(request: Request, tenant_id: str, wanted: Wanted, name: str | None) -> tuple[Arbiter, Task]:
     """The tenant's arbiter and the task, if there is somebody to do it."""
     settings: Settings = request.app.state.pool.settings
     task = task_of(
         wanted,
-        id=_task_id(request, wanted),
+        id=name or f"chatcmpl-{uuid.uuid4().hex}",
         type=_task_type(request, wanted, settings),
         timeout_s=settings.service.task_timeout_s,
     )
@@ -148,14 +151,15 @@ def _prepared(request: Request, tenant_id: str, wanted: Wanted) -> tuple[Arbiter
     return arbiter, task
 
 
-def _task_id(request: Request, wanted: Wanted) -> str:
+def _task_name(request: Request, wanted: Wanted) -> str | None:
+    """The id that the client gives the task."""
     for where in (TASK_ID, IDEMPOTENCY_KEY):
         if (found := request.headers.get(where)) is not None:
             break
     else:
         where, found = f"metadata.{TASK_ID_KEY}", wanted.metadata(TASK_ID_KEY)
     if found is None:
-        return f"chatcmpl-{uuid.uuid4().hex}"
+        return None
     visible = all("!" <= character <= "~" for character in found)
     if not 0 < len(found) <= LONGEST_ID or ATTEMPT_MARK in found or not visible:
         raise ChatRequestError(
@@ -176,17 +180,17 @@ def _task_type(request: Request, wanted: Wanted, settings: Settings) -> str:
     return found
 
 
-async def _whole(request: Request, running: RunningTask) -> Response:
-    if not await _waited(request, running.ended, running.token):
+async def _whole(request: Request, running: RunningTask, leave: Leave) -> Response:
+    if not await _waited(request, running.ended, leave):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     return completion_response(running.ended.result())
 
 
-async def _streamed(request: Request, running: RunningTask, *, with_usage: bool) -> Response:
+async def _streamed(request: Request, running: RunningTask, leave: Leave, *, with_usage: bool) -> Response:
     """The answer as it comes. Its head is sent with its first piece: until then there may be another status."""
     events = running.events(every_s=KEEP_ALIVE_S)
     first = asyncio.create_task(_first_piece(events))
-    if not await _waited(request, first, running.token):
+    if not await _waited(request, first, leave):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     begun = first.result()
     if begun is None:
@@ -194,7 +198,7 @@ async def _streamed(request: Request, running: RunningTask, *, with_usage: bool)
     decision, piece = begun
     chunks = Chunks(decision=decision, agent_id=decision.selected_agent_id, with_usage=with_usage)
     headers = headers_of(decision, agent_id=decision.selected_agent_id)
-    return EventStream(_events(chunks, piece, events, running.ended), running.token, headers=headers)
+    return EventStream(_events(chunks, piece, events, running.ended), when_left=leave, headers=headers)
 
 
 async def _first_piece(events: AsyncIterator[Event | None]) -> tuple[RoutingDecision, TextDelta] | None:
@@ -214,24 +218,8 @@ def _at_once(result: TaskResult, *, with_usage: bool) -> Response:
     if failure_of(result) is not None:
         return completion_response(result)
     chunks = Chunks(decision=result.decision, agent_id=result.agent_id, with_usage=with_usage)
-    headers = headers_of(result.decision, agent_id=result.agent_id, replayed=result.replayed)
     events = (chunks.begin(), *chunks.whole(result), *chunks.end(result))
-    return Response(b"".join(events), media_type=EVENTS, headers=headers)
-
-
-class EventStream(StreamingResponse):
-    """A stream whose task is cancelled when nobody reads it any more, whether or not it was begun."""
-
-    def __init__(self, events: AsyncIterator[bytes], token: CancelToken, *, headers: dict[str, str]) -> None:
-        super().__init__(events, media_type=EVENTS, headers=headers | {"Cache-Control": "no-cache"})
-        self._token = token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._token.cancel(GONE)  # of a task that has ended, this changes nothing
+    return Response(b"".join(events), media_type=STREAM, headers=headers_of_result(result))
 
 
 async def _events(
@@ -253,17 +241,17 @@ async def _events(
         yield event_
 
 
-async def _waited(request: Request, awaited: "asyncio.Task[Any]", token: CancelToken) -> bool:
-    """Wait for it; False where the client went away first: then the task is cancelled, and accounted for in time."""
+async def _waited(request: Request, awaited: "asyncio.Task[Any]", leave: Leave) -> bool:
+    """Wait for it; False where the client went away first, after ``leave``."""
     leaving = asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait({awaited, leaving}, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
-        token.cancel(GONE)
+        leave()
         raise
     finally:
         leaving.cancel()
     if awaited.done():
         return True
-    token.cancel(GONE)
+    leave()
     return False

@@ -39,6 +39,14 @@ def headers_of(decision: RoutingDecision, *, agent_id: str, replayed: bool = Fal
     return headers | ({"Idempotent-Replayed": "true"} if replayed else {})
 
 
+def headers_of_result(result: TaskResult) -> dict[str, str]:
+    """The same of a task that has ended, and why its answer is not accepted, where it is not."""
+    headers = headers_of(result.decision, agent_id=result.agent_id, replayed=result.replayed)
+    if result.failure is not None and failure_of(result) is None:
+        headers["X-Flywheel-Not-Accepted"] = result.failure.kind
+    return headers
+
+
 def failure_of(result: TaskResult) -> Failure | None:
     """Why there is nothing to give the client; None where there is an answer, accepted or not."""
     failure = result.failure
@@ -47,12 +55,9 @@ def failure_of(result: TaskResult) -> Failure | None:
 
 def completion_response(result: TaskResult) -> Response:
     """The answer as a whole, or the error."""
-    headers = headers_of(result.decision, agent_id=result.agent_id, replayed=result.replayed)
-    failure = failure_of(result)
+    headers, failure = headers_of_result(result), failure_of(result)
     if failure is not None:
         return failure_response(failure, headers, replayed=result.replayed)
-    if result.failure is not None:
-        headers["X-Flywheel-Not-Accepted"] = result.failure.kind
     return Response(msgspec.json.encode(completion(result)), media_type=JSON, headers=headers)
 
 

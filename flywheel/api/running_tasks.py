@@ -15,6 +15,7 @@ from flywheel.records import RoutingDecision
 
 LOGGER = logging.getLogger(__name__)
 STOPPED = "the service was stopped"
+GONE = "its client went away"
 
 Event = RoutingDecision | TextDelta
 
@@ -27,7 +28,6 @@ class RunningTask:
     """A task on its way, and all that was heard of it. Of the event loop it was begun in."""
 
     def __init__(self, arbiter: Arbiter, task: Task, *, followed: bool, irrevocable: bool) -> None:
-        self.id = task.id
         self.token = CancelToken()
         self._accepted = asyncio.Event()
         self._events: list[Event] = []
@@ -91,6 +91,12 @@ class RunningTask:
                 yield None
 
 
+def left(running: RunningTask, *, has_name: bool) -> None:
+    """The client went away: a task that nobody can ask for any more is cancelled, unless it has ended."""
+    if not has_name:
+        running.token.cancel(GONE)
+
+
 class RunningTasks:
     """All of them. Nothing is begun once it is drained."""
 
@@ -120,7 +126,7 @@ class RunningTasks:
         self._refuse_crowd(tenant_id)
         running = RunningTask(arbiter, task, followed=followed, irrevocable=irrevocable)
         key = (tenant_id, task.id)
-        self._running[key] = running
+        self._running.setdefault(key, running)  # whoever sends it again while it runs has heard nothing of it
         self._all.add(running.ended)
         self._tokens.add(running.token)
         self._of_tenant[tenant_id] += 1

@@ -1,7 +1,7 @@
 """A task as server-sent events (the HTML standard, section 9.2): decisions, text on its way, the result."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -41,8 +41,14 @@ def nothing() -> None:
 class EventStream(StreamingResponse):
     """An answer in events; ``when_left`` is called when nobody reads it any more, whether or not it was begun."""
 
-    def __init__(self, events: AsyncIterator[bytes], *, when_left: Callable[[], None] = nothing) -> None:
-        super().__init__(events, media_type=STREAM, headers=HEADERS)
+    def __init__(
+        self,
+        events: AsyncIterator[bytes],
+        *,
+        when_left: Callable[[], None] = nothing,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(events, media_type=STREAM, headers={**HEADERS, **(headers or {})})
         self._when_left = when_left
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,7 +70,11 @@ async def awaited_elsewhere(known: Callable[[], Known | None]) -> AsyncIterator[
     """The end of a task that another process runs."""
     silent_s = 0.0
     while True:
-        found = await run_in_threadpool(known)
+        try:
+            found = await run_in_threadpool(known)
+        except FlywheelError as error:
+            yield _problem(error)
+            return
         if found is not None and found.result is not None:
             yield ended(found.result)
             return
@@ -87,10 +97,14 @@ async def _end(running: RunningTask) -> bytes:
     try:
         result = await running.result()
     except FlywheelError as error:
-        status = status_of(error)
-        return _event("problem", {"title": status.phrase, "status": status.value, "detail": str(error)})
+        return _problem(error)
     assert result is not None, "waited for without a limit"
     return ended(result)
+
+
+def _problem(error: FlywheelError) -> bytes:
+    status = status_of(error)
+    return _event("problem", {"title": status.phrase, "status": status.value, "detail": str(error)})
 
 
 def _named(event: Event) -> bytes:

@@ -7,12 +7,23 @@ import msgspec
 from msgspec import Meta
 
 from flywheel.api.settings import ServiceSettings
+from flywheel.arbiter.agents.strategy import FinishReason
 from flywheel.arbiter.running.claims import Known
 from flywheel.arbiter.running.late import Reported
 from flywheel.arbiter.running.reports import Report
 from flywheel.arbiter.settings import storable
 from flywheel.arbiter.task import LONGEST_ID, FailureKind, Limits, Task, TaskResult
-from flywheel.records import Complexity, Evaluation, Identifier, Iteration, Message, RoutingDecision, Timestamp, Wire
+from flywheel.records import (
+    Complexity,
+    Evaluation,
+    Identifier,
+    Iteration,
+    Message,
+    RoutingDecision,
+    Timestamp,
+    ToolCall,
+    Wire,
+)
 from flywheel.tasks.source import SourceTask, Tool
 
 TaskId = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
@@ -184,6 +195,10 @@ class TaskAnswer(Wire, frozen=True, kw_only=True):
         Meta(description="succeeded: there is an answer, and no evaluation that rejects it"),
     ]
     text: Annotated[str, Meta(description="the answer; the best one where all are rejected; empty where there is none")]
+    tool_calls: Annotated[
+        tuple[ToolCall, ...], Meta(description="of an answer to a chat; other answers have calls in their text")
+    ]
+    finish_reason: Annotated[FinishReason | None, Meta(description="why it ends there, where the agent told")]
     agent_id: Annotated[str, Meta(description="whose answer, or who failed last")]
     decision: RoutingDecision
     attempts: tuple[TaskAttempt, ...]

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from flywheel.api.arbiters import Arbiters
 from flywheel.api.logs import JSON
 from flywheel.api.receiving import UnusableRequestError, key_scheme, object_of, runner_of
-from flywheel.api.running_tasks import RunningTask, RunningTasks
+from flywheel.api.running_tasks import RunningTask, RunningTasks, left
 from flywheel.api.task_descriptions import DONE, GOES_ON, answers, asks
 from flywheel.api.task_events import POLL_S, STREAM, EventStream, awaited_elsewhere, ended, followed
 from flywheel.api.task_models import (
@@ -42,7 +42,6 @@ T = TypeVar("T")
 LONGEST_WAIT_S = 600.0
 CANCELLING_S = 5.0
 """How long a request to cancel waits for the task to be accounted for."""
-GONE = "its client went away"
 PREFERRED_WAIT = re.compile(r"\bwait\s*=\s*\"?(\d{1,6})")
 
 router = APIRouter(prefix="/v1", tags=["tasks"], dependencies=[Security(key_scheme)])
@@ -331,12 +330,6 @@ def seconds_to_wait(wait: float | None, prefer: str | None) -> float | None:
 def wants_events(accept: str | None) -> bool:
     """Whether the client asks for events."""
     return accept is not None and STREAM in accept.lower()
-
-
-def left(running: RunningTask, *, has_name: bool) -> None:
-    """The client went away: a task that nobody can ask for any more is cancelled, unless it has ended."""
-    if not has_name:
-        running.token.cancel(GONE)
 
 
 async def one(event: bytes) -> AsyncIterator[bytes]:

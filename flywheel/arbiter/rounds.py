@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 from sqlalchemy import Engine
 
@@ -16,11 +17,20 @@ from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.routing.live import Snapshot
 from flywheel.arbiter.routing.state import days
-from flywheel.arbiter.routing.strategy import IDLE, Load
+from flywheel.arbiter.routing.strategy import IDLE
 from flywheel.arbiter.running.parts import Parts
-from flywheel.arbiter.running.recording import Attempt, cost_of, judged, outcome, record, record_episode, rejection
+from flywheel.arbiter.running.recording import (
+    Attempt,
+    cost_of,
+    failure_in,
+    judged,
+    outcome,
+    record,
+    record_episode,
+    rejection,
+)
 from flywheel.arbiter.settling import settle
-from flywheel.arbiter.task import Failure, Task, refuse_held_out
+from flywheel.arbiter.task import Task, refuse_held_out
 from flywheel.errors import AgentError, TaskSourceError
 from flywheel.records import RoutingDecision
 from flywheel.settings import RoutingSettings
@@ -96,7 +106,7 @@ class Rounds:
             task = Task.of_source(source, id=task_id_of(parts.label, source))
             choice = parts.router.draw(snapshot, task.routed(), loads=loads, now=days(parts.clock()))
             before = loads.get(choice.selected, IDLE)
-            loads[choice.selected] = Load(active=before.active, queued=before.queued + 1)
+            loads[choice.selected] = msgspec.structs.replace(before, queued=before.queued + 1)
             decision = routing_decision(
                 task, choice, task_id=task.id, tenant_id=parts.tenant_id, timestamp=parts.clock()
             )
@@ -168,13 +178,12 @@ class Rounds:
             cost_usd=usd,
         )
         verdict, unjudged = judged(parts.evaluator, subject)
-        reason = answer.failure_reason
         attempt = Attempt(
             decision=one.decision,
             profile=profile,
             steps=(Step(answer=answer, verdict=verdict, unjudged=unjudged, usd=usd),),
             answered_at=answered_at,
-            failure=Failure(kind="agent-error", reason=reason) if reason is not None else rejection(verdict),
+            failure=failure_in(answer) or rejection(verdict),
             over_budget=answer.output_tokens > THINKING_BUDGET_TOKENS[one.task.assessed_complexity],
         )
         recorded = record(attempt, parts.collector, clock=parts.clock, rubric=parts.rubric, notary=parts.notary)

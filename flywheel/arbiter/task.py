@@ -8,6 +8,7 @@ from msgspec import Struct
 from flywheel.arbiter.agents.honoured import needs_of
 from flywheel.arbiter.agents.reference import estimated_tokens
 from flywheel.arbiter.agents.strategy import FinishReason
+from flywheel.arbiter.agents.text_calls import in_words
 from flywheel.arbiter.budgets import BudgetReport
 from flywheel.arbiter.routing.task import RoutedTask, assess_complexity
 from flywheel.errors import HeldOutTaskError
@@ -133,11 +134,12 @@ class Task(Struct, frozen=True, kw_only=True):
         """The task as an agent gets it."""
         if self.benchmark is not None:
             return self.benchmark
+        has_calls = any(message.tool_calls or message.role == "tool" for message in self.messages)
         return AgentTask(
             id=self.id,
             task_type=self.type,
             complexity=self.assessed_complexity,
-            question=self.messages,
+            question=in_words(self.messages) if has_calls and self.dialect == "text" else self.messages,
             tools=self.tools,
             dialect=self.dialect,
             options=self.options,

@@ -255,6 +255,18 @@ def test_a_task_is_followed_from_its_beginning_on(settings: Settings) -> None:
     assert [name for name, _ in events_of(later.text)] == ["result"]
 
 
+def test_a_task_that_is_sent_again_while_it_runs_is_still_followed_from_its_beginning_on(
+    settings: Settings, released: threading.Event
+) -> None:
+    later = {"Prefer": "respond-async"}
+    with serving(settings, "hanging") as client:
+        assert client.post("/v1/tasks", json=question("1"), headers=later).status_code == 202
+        assert client.post("/v1/tasks", json=question("1"), headers=later).status_code == 202
+        threading.Timer(0.5, released.set).start()
+        followed = client.get("/v1/tasks/1", headers={"Accept": "text/event-stream"})
+    assert [name for name, _ in events_of(followed.text)] == ["decision", "text", "result"]
+
+
 def test_a_task_that_another_service_runs_is_asked_for_followed_and_cancelled(
     settings: Settings, released: threading.Event
 ) -> None:

@@ -8,7 +8,7 @@ from flywheel.arbiter.logs import no_choice
 from flywheel.arbiter.outcomes import routed_task
 from flywheel.arbiter.task import Task
 from flywheel.collection.collector import utc_now
-from flywheel.records import Complexity, Message
+from flywheel.records import Complexity, Message, ToolCall
 from flywheel.tasks.source import Tool
 
 ASKED = (Message(role="user", content="How high is it?"),)
@@ -54,3 +54,18 @@ def test_complexity_is_what_is_stated_or_what_the_rules_say(fields: dict[str, ob
 def test_a_task_that_cannot_be_run_is_none(fields: dict[str, object], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Task(**{"id": "1", "type": "research", "messages": ASKED, **fields})  # type: ignore[arg-type]
+
+
+def test_agents_that_are_asked_in_text_get_earlier_calls_and_their_results_in_words() -> None:
+    asked = (
+        Message(role="user", content="How warm is it?"),
+        Message(role="assistant", tool_calls=(ToolCall(id="1", name="weather", arguments='{"city": "Rome"}'),)),
+        Message(role="tool", tool_call_id="1", content="21"),
+    )
+    text = Task(id="t", type="research", messages=asked).asked.question
+    assert [(message.role, message.content) for message in text] == [
+        ("user", "How warm is it?"),
+        ("assistant", '{"name": "weather", "arguments": {"city": "Rome"}}'),
+        ("user", "Result of weather:\n21"),
+    ]
+    assert Task(id="t", type="research", messages=asked, dialect="chat").asked.question == asked

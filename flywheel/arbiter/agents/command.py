@@ -46,14 +46,15 @@ class CommandAgent:
         """
         messages = prompt_messages(task, self._prompt)
         started = time.perf_counter()
-        reply = await self._run(msgspec.json.encode(given(task, messages)))
+        reply, timed_out = await self._run(msgspec.json.encode(given(task, messages)))
         latency_ms = (time.perf_counter() - started) * 1000
         if isinstance(reply, str):
-            return failed_answer(messages, f"{self._command[0]}: {shortened(reply)}", latency_ms=latency_ms)
+            reason = f"{self._command[0]}: {shortened(reply)}"
+            return failed_answer(messages, reason, latency_ms=latency_ms, timed_out=timed_out)
         return answer_of(reply, messages, latency_ms=latency_ms, task=task)
 
-    async def _run(self, given_task: bytes) -> Reply | str:
-        """The reply, or in words why there is none."""
+    async def _run(self, given_task: bytes) -> tuple[Reply | str, bool]:
+        """The reply, or in words why there is none, and whether that is since its time was over."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
         loop = asyncio.get_running_loop()
         try:
@@ -74,12 +75,12 @@ class CommandAgent:
             async with asyncio.timeout(self._timeout_s):
                 output = await _exchange(process, given_task, stderr)
         except TimeoutError:
-            return _with_stderr(f"no answer within {self._timeout_s:g} s", stderr)
+            return _with_stderr(f"no answer within {self._timeout_s:g} s", stderr), True
         finally:
             _kill(process)  # also when it ended by itself: what it started and left behind is its group still
             _close_pipes(transport)
             await asyncio.shield(process.wait())
-        return _reply(process.returncode, output, stderr)
+        return _reply(process.returncode, output, stderr), False
 
 
 async def _exchange(process: Process, given_task: bytes, stderr: bytearray) -> bytes | None:

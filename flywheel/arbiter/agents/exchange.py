@@ -84,9 +84,17 @@ def reply_of(value: object) -> Reply:
     raise ValueError(f"it returned {type(value).__name__}, which is no text, mapping or Reply")
 
 
+def _why_unwritable(reply: Reply) -> str | None:
+    try:
+        msgspec.json.encode((reply.text, reply.tool_calls))
+    except UnicodeEncodeError as error:
+        return f"its answer is no text: {error}"
+    return None
+
+
 def answer_of(reply: Reply, messages: tuple[Message, ...], *, latency_ms: float, task: AgentTask) -> Answer:
     """The reply as an answer; a failed one where it is not of the form that was asked for."""
-    reason = reply.failure_reason or _why_not_as_asked(reply, task)
+    reason = reply.failure_reason or _why_unwritable(reply) or _why_not_as_asked(reply, task)
     if reason is not None:
         failed = failed_answer(messages, shortened(reason), latency_ms=latency_ms)
         told: dict[str, Any] = {
@@ -133,6 +141,9 @@ def _is_json(text: str) -> bool:
 
 
 def shortened(reason: str) -> str:
-    """A reason in one line of bounded length; its end is kept, where most programs say what went wrong."""
-    line = " ".join(reason.split())
+    """A reason in one line of bounded length; its end is kept, where most programs say what went wrong.
+
+    What is no character, as half of one in a file's name, becomes a question mark: a reason is logged.
+    """
+    line = " ".join(reason.encode(errors="replace").decode().split())
     return line if len(line) <= LONGEST_REASON else f"… {line[-LONGEST_REASON:]}"

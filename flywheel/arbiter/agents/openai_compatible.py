@@ -186,7 +186,9 @@ def _answer(messages: tuple[Message, ...], result: Reading | Failure, *, latency
     reading = result.reading if isinstance(result, Failure) else result
     if reading is None:
         assert isinstance(result, Failure)
-        return failed_answer(messages, result.reason, latency_ms=latency_ms, refused=result.refused)
+        return failed_answer(
+            messages, result.reason, latency_ms=latency_ms, refused=result.refused, timed_out=result.timed_out
+        )
     usage = reading.usage or _estimated(messages, reading)
     reason = result.reason if isinstance(result, Failure) else _why_none(reading)
     return Answer(
@@ -200,6 +202,7 @@ def _answer(messages: tuple[Message, ...], result: Reading | Failure, *, latency
         thinking_tokens=usage.thinking_tokens,
         latency_ms=max(latency_ms, 0.001),
         time_to_first_action_ms=reading.first_action_ms,
+        timed_out=isinstance(result, Failure) and result.timed_out,
     )
 
 

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 import httpx
+import msgspec
 from msgspec import Struct
 
 from flywheel.arbiter.agents.circuit_breaker import Pass
@@ -21,6 +22,8 @@ REFUSALS = frozenset({400, 413, 422})
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Bytes of one streamed answer."""
 EVENTS = "text/event-stream"
+OVERDUE = 0.8
+"""Share of its time after which an endpoint that is given up counts as one that did not answer."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -54,6 +57,7 @@ class Failure(Struct, frozen=True, kw_only=True):
         reason: in words.
         worth_repeating: whether another attempt may get one.
         refused: whether the endpoint refuses this request, whoever sends it.
+        timed_out: whether its time was over.
         retry_after_s: how long it asks to wait before another attempt.
         reading: what had come of the answer until then.
     """
@@ -61,6 +65,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     reason: str
     worth_repeating: bool = False
     refused: bool = False
+    timed_out: bool = False
     retry_after_s: float | None = None
     reading: Reading | None = None
 
@@ -93,6 +98,13 @@ async def exchange(endpoint: Endpoint, asked: Asked, *, deadline: float) -> Read
         failure = sending.lost(error)
         breaker.failed(entered, failure.reason)
         return failure
+    except asyncio.CancelledError:
+        # Whoever keeps the same time for the agent may give up a moment before this one would have.
+        if sending.is_overdue:
+            breaker.failed(entered, sending.late().reason)
+        else:
+            breaker.abandoned(entered)
+        raise
     except BaseException:
         breaker.abandoned(entered)
         raise
@@ -105,6 +117,12 @@ class _Exchange:
         self._endpoint, self._asked, self._entered, self._deadline = endpoint, asked, entered, deadline
         self._assembly: Assembly | None = None
         self._first_action_ms: float | None = None
+        self._last_sign = endpoint.clock()
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the endpoint has been silent for about as long as it may."""
+        return self._endpoint.clock() - self._last_sign >= OVERDUE * self._asked.timeout_s
 
     async def result(self) -> Reading | Failure:
         asked, client = self._asked, self._endpoint.client
@@ -127,8 +145,9 @@ class _Exchange:
         """What a time that is over means."""
         limit = f"{self._asked.timeout_s:g} s"
         if self._assembly is None:
-            return Failure(reason=f"no answer within {limit}")
-        return self._broken(f"no more of the answer within {limit}, and it was not complete", repeat=False)
+            return Failure(reason=f"no answer within {limit}", timed_out=True)
+        broken = self._broken(f"no more of the answer within {limit}, and it was not complete", repeat=False)
+        return msgspec.structs.replace(broken, timed_out=True)
 
     def lost(self, error: Exception) -> Failure:
         """What a connection that is lost, or cannot be had, means."""
@@ -173,6 +192,7 @@ class _Exchange:
         while not (self._assembly and self._assembly.done):
             async with asyncio.timeout(self._asked.timeout_s if self._assembly else self._left_s):
                 chunk = await anext(chunks, None)
+            self._last_sign = self._endpoint.clock()
             try:
                 self._take(data.end() if chunk is None else data.take(chunk))
             except ValueError as error:
@@ -182,7 +202,9 @@ class _Exchange:
                 break
             size += len(chunk)
             if size > LARGEST_ANSWER:
-                return self._broken(f"the endpoint streamed more than {LARGEST_ANSWER:,} bytes", repeat=False)
+                reason = f"the endpoint streamed more than {LARGEST_ANSWER:,} bytes"
+                self._endpoint.breaker.failed(self._entered, reason)
+                return self._broken(reason, repeat=False)
         if self._assembly is None or not self._assembly.complete:
             reason = "the endpoint's stream ended before its answer was complete"
             self._endpoint.breaker.failed(self._entered, reason)

@@ -41,23 +41,23 @@ class PythonAgent:
             AgentError: there is no such function.
         """
         messages = prompt_messages(task, self._prompt)
-        started = time.perf_counter()
+        started, timed_out = time.perf_counter(), False
         try:
             async with asyncio.timeout(self._timeout_s) as timer:
                 reply = reply_of(await self._call(given(task, messages)))
         except AgentError:
             raise
         except TimeoutError as error:
-            reason = f"no answer within {self._timeout_s:g} s" if timer.expired() else _told(error)
+            timed_out = timer.expired()
+            reason = f"no answer within {self._timeout_s:g} s" if timed_out else _told(error)
         except _RaisedError as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - whatever a function raises is its failure
             reason = _told(error)
         else:
             return answer_of(reply, messages, latency_ms=(time.perf_counter() - started) * 1000, task=task)
-        return failed_answer(
-            messages, f"{self._name}: {shortened(reason)}", latency_ms=(time.perf_counter() - started) * 1000
-        )
+        latency_ms = (time.perf_counter() - started) * 1000
+        return failed_answer(messages, f"{self._name}: {shortened(reason)}", latency_ms=latency_ms, timed_out=timed_out)
 
     async def _call(self, task: GivenTask) -> Any:
         if self._overdue >= self._max_overdue:

@@ -130,9 +130,10 @@ class RunningAgent:
     async def _ask_in_slot(self, agent: SingleTaskAgent, task: AgentTask, to: Pieces | None = None) -> Answer:
         if not isinstance(agent, OpenAICompatibleAgent):
             return await agent.ask(task)
-        answer = await agent.ask(task, to=to)
-        self._slots.report.unavailable(self._id, agent.rest_s, agent.rests_because)
-        return answer
+        try:
+            return await agent.ask(task, to=to)
+        finally:  # also where it was given up, which may have been one failure too many
+            self._slots.unavailable(self._id, agent.rest_s, agent.rests_because)
 
     async def _ask(self, agent: SingleTaskAgent, task: AgentTask) -> Answer:
         async with self._slots.hold_async(self._id, limit=self._limit):

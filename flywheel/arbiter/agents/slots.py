@@ -7,11 +7,14 @@ moment.
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
+
+import msgspec
 
 from flywheel.arbiter.routing.strategy import IDLE, Load, Loads
 
@@ -107,6 +110,7 @@ class Slots:
         # Re-entrant: a coroutine that is collected while it waits leaves the line in whichever thread collects it.
         self._lock = threading.RLock()
         self._lanes: dict[str, _Lane] = {}
+        self._resting_until: dict[str, float] = {}
 
     @contextmanager
     def hold(self, agent_id: str, *, limit: int, tasks: int = 1) -> Iterator[None]:
@@ -161,18 +165,32 @@ class Slots:
                 self._admit(lane)
             self.report.load(lane.agent_id, lane.load)
 
+    def unavailable(self, agent_id: str, seconds: float, because: str) -> None:
+        """An agent is not asked in this process for so long; 0: it is."""
+        with self._lock:
+            self._resting_until[agent_id] = time.monotonic() + seconds
+        self.report.unavailable(agent_id, seconds, because)
+
     def loads(self) -> dict[str, Load]:
         """What the agents of this process are busy with; the idle ones are absent."""
         with self._lock:
             return {agent_id: lane.load for agent_id, lane in self._lanes.items() if lane.load != IDLE}
 
     def all_loads(self) -> Loads:
-        """What agents are busy with in all processes that are known of: what routing goes by."""
+        """What agents are busy with in all processes that are known of, and whom this one leaves alone.
+
+        That is what routing goes by.
+        """
         found = dict(self.report.others())
         for agent_id, here in self.loads().items():
             there = found.get(agent_id, IDLE)
             found[agent_id] = Load(active=here.active + there.active, queued=here.queued + there.queued)
-        return found
+        now = time.monotonic()
+        with self._lock:
+            resting = [agent_id for agent_id, until in self._resting_until.items() if until > now]
+        return found | {
+            agent_id: msgspec.structs.replace(found.get(agent_id, IDLE), resting=True) for agent_id in resting
+        }
 
     @staticmethod
     def _admit(lane: _Lane) -> None:

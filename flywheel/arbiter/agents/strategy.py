@@ -29,6 +29,7 @@ class Answer(Struct, frozen=True, kw_only=True):
         tool_calls: of an answer in the chat dialect; in the text dialect they are in ``text``.
         finish_reason: why it ends where it does; None where the agent does not tell.
         refused: whether the agent did not answer since the request itself is refused, as one that is too long.
+        timed_out: whether it did not answer since its time was over.
     """
 
     text: str
@@ -42,6 +43,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: FinishReason | None = None
     refused: bool = False
+    timed_out: bool = False
 
 
 def ignore_progress(done: int, total: int) -> None:
@@ -57,7 +59,9 @@ def part_of(on_progress: Progress, *, before: int, total: int) -> Progress:
     return report
 
 
-def failed_answer(messages: tuple[Message, ...], reason: str, *, latency_ms: float, refused: bool = False) -> Answer:
+def failed_answer(
+    messages: tuple[Message, ...], reason: str, *, latency_ms: float, refused: bool = False, timed_out: bool = False
+) -> Answer:
     """What stands for an answer that never came. A latency that rounds to 0 becomes 1 µs: time did pass."""
     return Answer(
         text="",
@@ -67,6 +71,7 @@ def failed_answer(messages: tuple[Message, ...], reason: str, *, latency_ms: flo
         latency_ms=max(latency_ms, 0.001),
         failure_reason=reason,
         refused=refused,
+        timed_out=timed_out,
     )
 
 

@@ -21,10 +21,15 @@ def in_text(task: AgentTask) -> AgentTask:
     if task.dialect == "text":
         return task
     tools = () if task.options.tool_choice == "none" else task.tools
-    question = as_asked(tuple(_in_words(task.question)))
+    question = in_words(task.question)
     if question[-1].role != "user":  # the tools stand before the last message of the user
         tools = ()
     return msgspec.structs.replace(task, dialect="text", question=question, tools=tools)
+
+
+def in_words(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """A conversation in text alone: calls as lines of what the assistant said, results as said by the user."""
+    return as_asked(tuple(_in_words(messages)))
 
 
 def with_calls(answer: Answer, task: AgentTask) -> Answer:

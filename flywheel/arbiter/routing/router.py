@@ -85,14 +85,14 @@ class Router:
             UnsupportedOptionError: since no agent can honour an option of the task.
         """
         loads = loads or {}
-        candidates = self._allowed(task, without)
+        candidates = self._awake(self._allowed(task, without), loads)
         belief = self.beliefs.of(task.task_type, now)
         strategy, because = self.strategy, candidates.because
         kind = strategy.kind if candidates.capable else Strategy.FALLBACK
         room, most = self._room, self._max_active
         busy = {agent_id for agent_id, load in loads.items() if load.active >= room.get(agent_id, most)}
         if busy:
-            free = self._with_room(candidates, busy)
+            free = self._left_of(candidates, busy, "are busy")
             if free is None:
                 strategy, kind = LoadBalance(), Strategy.FALLBACK
                 because += f"all {len(candidates.profiles)} have all they may have; to wait for the least busy: "
@@ -169,8 +169,13 @@ class Router:
             because=because,
         )
 
-    def _with_room(self, candidates: _Candidates, busy: set[str]) -> _Candidates | None:
-        free = [position for position, profile in enumerate(candidates.profiles) if profile.id not in busy]
+    def _awake(self, candidates: _Candidates, loads: Loads) -> _Candidates:
+        """Those that are not left alone at this moment; all of them where every one is."""
+        resting = {agent_id for agent_id, load in loads.items() if load.resting}
+        return candidates if not resting else self._left_of(candidates, resting, "keep failing") or candidates
+
+    def _left_of(self, candidates: _Candidates, out: set[str], why: str) -> _Candidates | None:
+        free = [position for position, profile in enumerate(candidates.profiles) if profile.id not in out]
         if len(free) == len(candidates.profiles):
             return candidates
         if not free:
@@ -179,5 +184,5 @@ class Router:
             tuple(candidates.profiles[position] for position in free),
             candidates.members[free],
             capable=candidates.capable,
-            because=f"{len(candidates.profiles) - len(free)} that are busy left out; {candidates.because}",
+            because=f"{len(candidates.profiles) - len(free)} that {why} left out; {candidates.because}",
         )

@@ -22,10 +22,14 @@ Vector = NDArray[np.float64]
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """What an agent is busy with: tasks it works on, and tasks that wait for it."""
+    """What an agent is busy with: tasks it works on, and tasks that wait for it.
+
+    ``resting``: whether it is left alone for now since it kept failing.
+    """
 
     active: int = 0
     queued: int = 0
+    resting: bool = False
 
     @property
     def total(self) -> float:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from flywheel.arbiter.agents.running import Calls, limited
 from flywheel.arbiter.agents.slots import Place, Slots
 from flywheel.arbiter.agents.strategy import Agent, Answer
@@ -92,4 +94,8 @@ def _sound(answer: Answer) -> Answer:
     counts = answer.prompt_tokens, answer.output_tokens, answer.thinking_tokens
     if min(counts) < 0 or not answer.latency_ms > 0:
         raise AgentError(f"the agent reports {counts} tokens and {answer.latency_ms:g} ms, which cannot be")
+    try:
+        msgspec.json.encode((answer.text, answer.tool_calls, answer.failure_reason))
+    except UnicodeEncodeError as error:
+        raise AgentError(f"what the agent says is no text: {error}") from None
     return answer

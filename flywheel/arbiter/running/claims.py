@@ -230,9 +230,13 @@ class Claims:
 
     @property
     def _forgotten(self) -> Any:
-        """Whether a row is old enough for its id to be free."""
-        now = func.now()
-        return or_(row.finished_at < now - self._kept, row.routed.is_not(None) & (row.expires_at < now - self._kept))
+        """Whether a row is old enough for its id to be free, whatever the task was."""
+        return self._is_old & or_(row.finished_at.is_not(None), row.routed.is_not(None))
+
+    @property
+    def _is_old(self) -> Any:
+        """Whether a row was kept long enough: from its end on, or from when nobody had it any more."""
+        return func.coalesce(row.finished_at, row.expires_at) < func.now() - self._kept
 
     @property
     def _runner(self) -> str:
@@ -266,10 +270,13 @@ class Claims:
                 LOGGER.warning("claims of running tasks cannot be renewed", exc_info=True)
 
     def _renew_open(self) -> None:
+        with self._lock:
+            held = list(self._open)
         with self._engine.begin() as connection:
+            # Not all rows of this runner: one whose claim could not be given up has to expire.
             asked = connection.execute(
                 update(task_runs)
-                .where(row.runner == self._runner, row.finished_at.is_(None))
+                .where(row.runner == self._runner, row.finished_at.is_(None), row.claim.in_(held))
                 .values(expires_at=func.now() + self._lifetime)
                 .returning(row.claim, row.cancel_reason)
             ).all()
@@ -287,7 +294,7 @@ class Claims:
         """
         old = (
             select(row.tenant_id, row.task_id)
-            .where(or_(row.finished_at < func.now() - self._kept, row.expires_at < func.now() - self._kept))
+            .where(self._is_old)
             .limit(FORGOTTEN_AT_ONCE)
             .with_for_update(skip_locked=True)
             .subquery()

@@ -100,6 +100,14 @@ def cost_of(profile: AgentProfile, answer: Answer) -> float:
     return profile.cost_usd(input_tokens=answer.prompt_tokens, output_tokens=answer.output_tokens)
 
 
+def failure_in(answer: Answer) -> Failure | None:
+    """Why there is no answer, as the agent says itself; None where there is one."""
+    if answer.failure_reason is None:
+        return None
+    kind: FailureKind = "timeout" if answer.timed_out else "agent-error"
+    return Failure(kind=kind, reason=answer.failure_reason, refused=answer.refused)
+
+
 def rejection(verdict: Verdict | None) -> Failure | None:
     """What a verdict says against an answer; None where it, or nothing, says anything."""
     if verdict is None or verdict.passed:

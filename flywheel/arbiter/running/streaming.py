@@ -48,9 +48,13 @@ class Watch(Struct, frozen=True, kw_only=True):
     irrevocable: bool = False
 
     def accepted(self) -> None:
-        """Tell that the task has its id."""
-        if self.on_accepted is not None:
+        """Tell that the task has its id; where the caller cannot take it the task goes on without."""
+        if self.on_accepted is None:
+            return
+        try:
             self.on_accepted()
+        except Exception:
+            LOGGER.warning("what is told that a task is accepted failed", exc_info=True)
 
     def decided(self, decision: RoutingDecision) -> None:
         """Tell of a decision; where the caller cannot take it the task goes on without."""

@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Struct
 
+from flywheel.arbiter.agents.exchange import shortened
 from flywheel.arbiter.agents.slots import Place
 from flywheel.arbiter.agents.strategy import Answer, failed_answer
 from flywheel.arbiter.budgets import reason_to_escalate
@@ -24,6 +25,7 @@ from flywheel.arbiter.running.recording import (
     Attempt,
     Recorded,
     cost_of,
+    failure_in,
     judged,
     outcome,
     record,
@@ -315,12 +317,10 @@ class TaskRun:
             failure = Failure(kind="agent-error", reason=str(error))
         except Exception as error:
             LOGGER.warning("agent %s crashed on task %s", profile.id, self.task.id, exc_info=True)
-            failure = Failure(kind="agent-error", reason=f"the agent crashed: {type(error).__name__}: {error}")
+            told = shortened(f"{type(error).__name__}: {error}")
+            failure = Failure(kind="agent-error", reason=f"the agent crashed: {told}")
         else:
-            reason = answer.failure_reason
-            return answer, None if reason is None else Failure(
-                kind="agent-error", reason=reason, refused=answer.refused
-            )
+            return answer, failure_in(answer)
         finally:
             stream.close()
             self._begun = self._begun or stream.begun

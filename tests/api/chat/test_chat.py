@@ -110,7 +110,23 @@ def test_a_client_that_leaves_ends_the_models_work_too_and_it_is_logged(
         assert model.left.wait(10)
         assert time.monotonic() - began < 10
     [execution] = [log for log in stored(chat_settings) if log["log"] == "execution"]
-    assert (execution["success"], execution["failureReason"]) == (False, "the client went away")
+    assert (execution["success"], execution["failureReason"]) == (False, "its client went away")
+
+
+def test_a_named_task_goes_on_when_its_client_leaves_and_has_its_answer_when_it_is_sent_again(
+    chat_settings: Settings, model: Model, add_agent: Callable[..., None], key: str
+) -> None:
+    add_agent("small")
+    model.answer = lambda body: streamed({"content": "one "}, 1.5, {"content": "two"})
+    named = {"Idempotency-Key": "order-8"}
+    with served(create_app(chat_settings)) as url:
+        with openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
+            chunks = client.chat.completions.create(model="auto", messages=ASKED, stream=True, extra_headers=named)
+            assert [next(chunks).choices[0].delta.content for _ in range(2)] == ["", "one "]
+            chunks.close()
+        with openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
+            again = client.chat.completions.create(model="auto", messages=ASKED, extra_headers=named)
+    assert (again.choices[0].message.content, len(model.bodies)) == ("one two", 1)
 
 
 def test_a_service_that_ends_accounts_for_what_it_still_runs(

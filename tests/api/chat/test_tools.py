@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import openai
 
 from flywheel.api.app import create_app
@@ -54,6 +55,14 @@ def test_the_models_calls_are_calls_and_results_go_back_to_it(client: openai.Ope
         {"role": "assistant", "content": None, "tool_calls": [PARIS, ROME]},
         *results,
     ]
+
+
+def test_the_calls_of_an_answer_are_in_the_tasks_result(client: openai.OpenAI, model: Model) -> None:
+    model.answer = lambda body: completion({"content": None, "tool_calls": [PARIS]}, "tool_calls")
+    asked = client.chat.completions.create(model="auto", messages=ASKED, tools=[TOOL])
+    told = client.get(f"/tasks/{asked.id}", cast_to=httpx.Response).json()
+    called = {"id": "call_1", "name": "weather", "arguments": PARIS["function"]["arguments"]}
+    assert (told["toolCalls"], told["finishReason"]) == ([called], "tool_calls")
 
 
 def test_calls_stream_in_pieces_whatever_indexes_the_endpoint_gives_them(client: openai.OpenAI, model: Model) -> None:

@@ -50,3 +50,15 @@ def test_calls_get_ids_and_options_their_own_names() -> None:
     assert answer.finish_reason == "tool_calls"
     assert given(chat(max_tokens=5, tool_choice="none"), ()).tools == ()
     assert given(chat(max_tokens=5), ()).options.given() == {"max_tokens": 5}
+
+
+def test_what_is_no_text_is_no_answer_and_no_reason() -> None:
+    task = chat()
+    half = "caf\udce9"
+    answers = [
+        answer_of(reply, given(task, ()).messages, latency_ms=1.0, task=task)
+        for reply in (Reply(text=half), Reply(failure_reason=f"no file {half}"))
+    ]
+    assert answers[0].failure_reason is not None
+    assert answers[0].failure_reason.startswith("its answer is no text: 'utf-8' codec can't encode")
+    assert answers[1].failure_reason == "no file caf?"

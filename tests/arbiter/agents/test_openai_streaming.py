@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from flywheel.arbiter.agents import openai_exchange
+from flywheel.arbiter.agents.circuit_breaker import FAILURES
+from flywheel.arbiter.agents.endpoint import Endpoints
 from flywheel.arbiter.agents.openai_wire import Assembly
 from flywheel.arbiter.agents.running import Calls, RunningAgent
 from flywheel.arbiter.agents.server_sent_events import EventData
@@ -174,3 +177,19 @@ def test_events_are_cut_at_ends_of_lines_alone_however_the_bytes_come() -> None:
         data = EventData()
         found = [one for start in range(0, len(text), step) for one in data.take(text[start : start + step])]
         assert [*found, *data.end()] == ['{"a": "x\u2028y"}'.encode(), b"[DONE]"]
+
+
+def test_an_endpoint_that_streams_without_end_fails_and_is_tried_again_after_its_rest(
+    endpoint: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_exchange, "LARGEST_ANSWER", 100)
+    endpoint.answer = lambda body: streamed({"content": "x" * 200})
+    time_ = FakeTime()
+    endpoints = Endpoints(clock=time_.clock)
+    running = agent(endpoint.url, time_, endpoints=endpoints)
+    reasons = []
+    for _ in range(FAILURES + 2):
+        reasons.append(running.answer_in_slot(CHAT, to=Taken(), calls=Calls()).failure_reason)
+        time_.now += 60.0 if len(reasons) > FAILURES - 1 else 0.0
+    assert reasons == ["the endpoint streamed more than 100 bytes"] * (FAILURES + 2)
+    assert endpoints.get(endpoint.url, model="small", api_key_env="TEST_ENDPOINT_KEY").breaker.state != "closed"

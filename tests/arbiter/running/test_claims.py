@@ -221,3 +221,42 @@ def test_a_task_is_its_caller_s_or_the_arbiter_s_and_never_both(engine: Engine, 
         with pytest.raises(TakenTaskError, match="was given to the arbiter to run"):
             arbiter.route_for_caller(task(2))
     assert logs_of(tmp_path)["t1"].decisions == [first]
+
+
+def test_a_claim_that_could_not_be_given_up_expires_though_its_process_goes_on(engine: Engine, tmp_path: Path) -> None:
+    claims = Claims(engine, claim_s=1.0, kept=timedelta(hours=1))
+    stuck, running = (claims.take("acme", name, b"1", CancelToken()) for name in ("stuck", "running"))
+    assert isinstance(stuck, Claim)
+    assert isinstance(running, Claim)
+    with engine.begin() as connection:
+        connection.execute(
+            text("CREATE FUNCTION away() RETURNS trigger AS $$ BEGIN RAISE 'away'; END $$ LANGUAGE plpgsql")
+        )
+        connection.execute(text("CREATE TRIGGER away BEFORE DELETE ON task_runs EXECUTE FUNCTION away()"))
+    claims.release(stuck, finished=False)
+    time.sleep(2.0)
+    with engine.connect() as connection:
+        known = [claims.known(connection, "acme", name) for name in ("stuck", "running")]
+    claims.close()
+    assert [one is not None and one.lost for one in known] == [True, False]
+
+
+def test_a_task_that_its_caller_did_is_kept_from_its_report_on(engine: Engine) -> None:
+    claims = Claims(engine, claim_s=30.0, kept=timedelta(hours=1))
+    assert isinstance(claims.take("acme", "t", b"1", CancelToken()), Claim)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE task_runs SET finished_at = now() - interval '10 minutes', result = '{}'"))
+        connection.execute(text("UPDATE task_runs SET routed = '{}', expires_at = now() - interval '61 minutes'"))
+    assert claims.forget_old() == 0
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE task_runs SET finished_at = NULL, result = NULL"))
+    assert claims.forget_old() == 1
+    claims.close()
+
+
+def test_a_task_runs_though_its_caller_cannot_be_told_that_it_does(engine: Engine, tmp_path: Path) -> None:
+    def failing() -> None:
+        raise RuntimeError("its event loop is closed")
+
+    with service(engine, tmp_path, {"a": ScriptedAgent("0.9 done")}) as arbiter:
+        assert arbiter.execute_task(task(), on_accepted=failing).text == "0.9 done"

@@ -49,7 +49,8 @@ def test_a_key_runs_tasks_only_if_it_was_made_for_it(pool: BenchmarkPool) -> Non
     ring = KeyRing(pool, cache_s=10, outage_s=300)
     for may in (False, True):
         made = create_key(pool, "acme", name="", by="ann", now=NOW, may_run_tasks=may)
-        assert made.may_run_tasks is ring.find(made.key).may_run_tasks is list_keys(pool)[0].may_run_tasks is may
+        [listed] = [key for key in list_keys(pool) if key.id == made.id]
+        assert made.may_run_tasks is ring.find(made.key).may_run_tasks is listed.may_run_tasks is may
 
 
 def test_a_revoked_key_is_refused_after_the_cache_s_time_and_at_once_elsewhere(pool: BenchmarkPool) -> None:
@@ -108,3 +109,10 @@ def test_the_command_line_makes_lists_and_revokes(flywheel: Invoke) -> None:
     assert "10 s" in flywheel("keys", "revoke", listed["id"]).stdout
     assert "revoked" in flywheel("keys", "list").stdout
     assert flywheel("keys", "revoke", listed["id"]).exit_code == 1
+
+
+def test_whether_a_key_runs_tasks_is_said_when_it_is_made(flywheel: Invoke) -> None:
+    flywheel("keys", "create", "--tenant", "acme", "--name", "service", "--may-run-tasks")
+    flywheel("keys", "create", "--tenant", "acme", "--name", "sender")
+    listed = msgspec.json.decode(flywheel("keys", "list", "--json").stdout)
+    assert {key["name"]: key["may_run_tasks"] for key in listed} == {"service": True, "sender": False}
