@@ -90,7 +90,7 @@ offers = st.lists(
         ("sft", (1_000, 0.8, 90, 3, 1)),
         ("turn-level-rl", (5_000, 0.7, 60, 5, 1)),
         ("grpo", (10_000, 0.7, 90, 1, 10)),
-        ("curriculum", (20_000, 0.6, 180, 7, 1)),
+        ("curriculum", (20_000, 0.6, 180, 8, 1)),  # SPEC's seven types, and chats
     ],
 )
 def test_every_phase_asks_for_its_row_of_the_table(phase: Phase, row: tuple[float, ...]) -> None:
