@@ -33,6 +33,7 @@ def test_a_reading_that_hangs_leaves_the_receivers_metrics_in_time(
     """Another session holds a table that the metrics need."""
     monkeypatch.setattr(metrics, "LONGEST_S", 0.5)
     pool: BenchmarkPool = client.app.state.pool  # type: ignore[attr-defined]
+    before = threading.active_count()
     with pool.transaction() as connection:
         connection.execute("LOCK TABLE segments IN ACCESS EXCLUSIVE MODE")
         for _ in range(2):  # the second one meets the first, which hangs
@@ -42,5 +43,5 @@ def test_a_reading_that_hangs_leaves_the_receivers_metrics_in_time(
             assert "flywheel_pool_points" not in answer.text
     with metrics.one_at_a_time:  # the first one ends once the table is free
         pass
-    assert threading.active_count() < 60
+    assert threading.active_count() < before + 10
     assert "flywheel_pool_points" in client.get("/metrics").text
