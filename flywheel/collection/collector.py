@@ -204,11 +204,12 @@ class Collector:
     def _without_identifiers(self, record: Log) -> bytes:
         assert self._remove is not None
         # By way of JSON: what is replaced is replaced in lists, and msgspec would leave tuples as they are.
-        document: dict[str, Any] = msgspec.json.decode(encode(record))
+        encoded = encode(record)
+        document: dict[str, Any] = msgspec.json.decode(encoded)
         kept = {key: document.pop(key) for key in KEYS if key in document}
         signed = _without_signed(document)
         if not self._remove(document):
-            return encode(record)
+            return encoded
         if signed:
             document["caws"] |= signed
         return encode({**kept, **document})
