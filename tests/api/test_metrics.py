@@ -41,6 +41,10 @@ def test_a_reading_that_hangs_leaves_the_receivers_metrics_in_time(
             assert answer.status_code == 200
             assert "flywheel_pool_metrics_up 0.0" in answer.text
             assert "flywheel_pool_points" not in answer.text
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        assert connection.execute(waiting).fetchone() == (1,), "the second one waits for the first, not for the table"
     with metrics.one_at_a_time:  # the first one ends once the table is free
         pass
     assert threading.active_count() < before + 10

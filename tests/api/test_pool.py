@@ -9,6 +9,7 @@ from psycopg import sql
 
 from flywheel.api.app import create_app
 from flywheel.api.callers import api_token
+from flywheel.collection.receiver.keys import create_key
 from flywheel.database import url_with
 from flywheel.errors import PoolError
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
@@ -21,6 +22,25 @@ from tests.pool.filling import LATER, some_tasks
 from tests.pool.filling import fill as fill_pool
 
 PROBLEM = "application/problem+json"
+OF_GRANTS = {
+    "/metrics",
+    "/v1/agents",
+    "/v1/agents/{agent_id}",
+    "/v1/pool/agents/{agent_id}/statistics",
+    "/v1/pool/agents/{agent_id}/routing-statistics",
+    "/v1/pool/statistics/system",
+    "/v1/pool/statistics",
+    "/v1/pool/quality",
+    "/v1/pool/waiting",
+    "/v1/pool/batches",
+    "/v1/pool/batches/{batch_id}",
+    "/v1/pool/points",
+}
+OF_OPENAI = {"/v1/models", "/v1/models/{model}"}
+"""Whose errors are OpenAI's."""
+OF_TENANTS = OF_OPENAI | {"/v1/tasks/{task_id}"}
+"""Asked with a tenant's key."""
+OF_ANYBODY = {"/v1/pool/healthz", "/healthz", "/readyz"}
 
 
 def refusal(response: Any, status: int) -> dict[str, Any]:
@@ -30,6 +50,20 @@ def refusal(response: Any, status: int) -> dict[str, Any]:
     assert found["status"] == status
     assert found["title"]
     return found
+
+
+def told_of(path: str, response: Any, status: int) -> str:
+    """What a refusal of a tenant's route says, in the shape that its clients read."""
+    if path not in OF_OPENAI:
+        return str(refusal(response, status)["detail"])
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/json"), response.text
+    error = response.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    return str(error["message"])
+
+
+def filled_in(path: str) -> str:
+    return path.format(agent_id="a", batch_id="b1", task_id="nothing", model="nothing")
 
 
 def test_an_agents_statistics_are_the_pools(client: TestClient, placed: BenchmarkPool) -> None:
@@ -110,19 +144,33 @@ def test_batches_are_listed_and_described(settings: Settings) -> None:
     assert (found["splits"], found["releasedAt"]) == (made.splits, None)
 
 
-def test_who_has_no_token_or_another_is_refused_everywhere_but_at_the_health_check(client: TestClient) -> None:
+def test_who_has_no_token_or_another_is_refused_everywhere_but_at_the_health_checks(client: TestClient) -> None:
     described = client.get("/openapi.json").json()["paths"]
-    reading = ("/v1/pool/", "/v1/agents", "/metrics")  # the others are asked with a tenant's key
-    paths = {path for path, methods in described.items() if "get" in methods and path.startswith(reading)}
-    paths.remove("/v1/pool/healthz")
-    assert len(paths) == 12
-    for path in paths:
-        asked = path.format(agent_id="a", batch_id="b1")
-        for headers in ({"Authorization": ""}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic YTpi"}):
-            response = client.get(f"{asked}?nonsense=1", headers=headers)
+    asked = {path for path, methods in described.items() if "get" in methods}
+    assert asked == OF_TENANTS | OF_GRANTS | OF_ANYBODY
+    nobody: tuple[dict[str, str], ...] = tuple({"Authorization": said} for said in ("", "Bearer wrong", "Basic YTpi"))
+    for path in OF_GRANTS:
+        for headers in nobody:
+            response = client.get(f"{filled_in(path)}?nonsense=1", headers=headers)
             assert "secrets/api_token" in refusal(response, 401)["detail"]
             assert response.headers["www-authenticate"] == "Bearer"
-    assert client.get("/v1/pool/healthz", headers={"Authorization": ""}).json()["status"] == "ok"
+    for path in OF_TENANTS:
+        for headers in (*nobody, {}):  # the installation's token is no tenant's key
+            response = client.get(f"{filled_in(path)}?nonsense=1", headers=headers)
+            assert "flywheel keys create --tenant TENANT" in told_of(path, response, 401)
+            assert response.headers["www-authenticate"] == "Bearer"
+    for path in OF_ANYBODY:
+        assert client.get(path, headers={"Authorization": ""}).json()["status"] in {"ok", "ready"}
+
+
+def test_a_key_of_a_tenant_opens_its_own_routes_and_no_others(client: TestClient, placed: BenchmarkPool) -> None:
+    made = create_key(placed, "acme", name="", by="ann", now=LATER, may_run_tasks=True)
+    headers = {"Authorization": f"Bearer {made.key}"}
+    for path in OF_GRANTS:
+        assert "secrets/api_token" in refusal(client.get(filled_in(path), headers=headers), 401)["detail"]
+    assert client.get("/v1/models", headers=headers).json()["data"][0]["id"] == "auto"
+    for path in OF_TENANTS - {"/v1/models"}:
+        assert "nothing" in told_of(path, client.get(filled_in(path), headers=headers), 404)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +203,9 @@ def test_unknown_paths_and_methods_are_problems_too(client: TestClient) -> None:
     assert refusal(client.post("/v1/pool/statistics"), 405)["instance"] == "/v1/pool/statistics"
 
 
-def test_without_a_database_everything_is_503_and_with_it_again_answered(settings: Settings, database_url: str) -> None:
+def test_without_a_database_everything_is_503_and_with_it_again_answered(
+    settings: Settings, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     name = database_url.rsplit("/", 1)[-1].split("?", maxsplit=1)[0]
     server = url_with(database_url, driver="", database="postgres")
     rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
@@ -173,7 +223,10 @@ def test_without_a_database_everything_is_503_and_with_it_again_answered(setting
                 found = refusal(client.get(f"/v1/pool/{path}"), 503)
                 assert "PostgreSQL" in found["detail"]
                 assert (name in found["detail"]) == (path != "healthz")
-            assert "flywheel_pool_metrics_up 0.0" in client.get("/metrics").text
+            caplog.clear()
+            metrics = client.get("/metrics")  # the receiver's, and that the pool's are missing
+            assert (metrics.status_code, "flywheel_pool_metrics_up 0.0" in metrics.text) == (200, True)
+            assert name in caplog.text
             move(f"{name}_gone", name)
             assert client.get("/v1/pool/statistics").status_code == 200
             client.app.state.cache.refresh()  # type: ignore[attr-defined]
@@ -212,26 +265,15 @@ def test_the_token_is_made_once_and_is_its_owners_alone(settings: Settings) -> N
 def test_the_service_describes_itself(client: TestClient) -> None:
     described = client.get("/openapi.json").json()
     asked = {path for path, methods in described["paths"].items() if "get" in methods}
-    assert {path for path in asked if path.startswith("/v1/pool/")} == {
-        f"/v1/pool/{path}"
-        for path in (
-            "healthz",
-            "agents/{agent_id}/statistics",
-            "agents/{agent_id}/routing-statistics",
-            "statistics/system",
-            "statistics",
-            "quality",
-            "waiting",
-            "batches",
-            "batches/{batch_id}",
-            "points",
-        )
-    }
+    assert asked == OF_TENANTS | OF_GRANTS | OF_ANYBODY
     for path in asked - {"/healthz", "/readyz"}:
         operation = described["paths"][path]["get"]
         assert operation["description"], path
         assert ("security" in operation) == (path != "/v1/pool/healthz")
-        if not path.startswith("/v1/models"):  # whose errors are OpenAI's
-            assert PROBLEM in operation["responses"]["503"]["content"]
+        shapes = operation["responses"]["503"]["content"]
+        assert set(shapes) == {"application/json" if path in OF_OPENAI else PROBLEM}, path
+    for path in OF_OPENAI:
+        shape = described["paths"][path]["get"]["responses"]["503"]["content"]["application/json"]["schema"]
+        assert set(shape["properties"]["error"]["required"]) == {"message", "type", "param", "code"}
     names = {parameter["name"] for parameter in described["paths"]["/v1/pool/points"]["get"]["parameters"]}
     assert {"taskType", "minQuality", "rlReady", "cursor", "columns"} <= names

@@ -50,7 +50,7 @@ def propensities(choice: Choice) -> dict[str, float]:
     return {scored.profile.id: scored.propensity for scored in choice.scored}
 
 
-def is_consistent(choice: Choice, names: Sequence[str]) -> None:
+def assert_consistent(choice: Choice, names: Sequence[str]) -> None:
     """What every decision has to fulfil."""
     assert [scored.profile.id for scored in choice.scored] == list(names)
     assert abs(sum(scored.propensity for scored in choice.scored) - 1.0) < 1e-9

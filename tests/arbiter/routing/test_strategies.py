@@ -12,7 +12,7 @@ from flywheel.arbiter.routing.router import Router
 from flywheel.arbiter.routing.strategy import Load
 from flywheel.arbiter.routing.task import RoutedTask, features_of
 from flywheel.arbiter.routing.ucb import UpperConfidenceBound
-from tests.arbiter.routing.pools import ADD, Done, agent, beliefs, is_consistent, propensities, router, shares
+from tests.arbiter.routing.pools import ADD, Done, agent, assert_consistent, beliefs, propensities, router, shares
 
 DRAWS = 4_000
 KNOWN = st.dictionaries(
@@ -55,7 +55,7 @@ def test_logged_propensities_are_the_frequencies_of_choice(known: dict[str, Done
 @settings(max_examples=25, deadline=None)
 def test_a_decision_never_contradicts_itself(known: dict[str, Done], strategy: str, seed: int) -> None:
     choice = with_regressions(known, strategy).decide(ADD, np.random.default_rng(seed))
-    is_consistent(choice, list(known))
+    assert_consistent(choice, list(known))
 
 
 @given(known=KNOWN, seed=st.integers(0, 2**32))
