@@ -30,7 +30,6 @@ INODE_BYTES = 1024  # of the kernel's memory, about, for each file in memory
 CHUNK_BYTES = 1 << 16
 CHUNKS_A_TICK = 64  # a flood must not keep the clock from being looked at
 LARGEST_FILE_BACK_BYTES = 16 << 20
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 class ConfinementError(Exception):
@@ -219,7 +218,8 @@ class Warden:
         reading = kernel.EXECUTE | kernel.READ_FILE | kernel.READ_DIR
         rights = [(place, ~0) for place in self.job["places"]]
         rights += [(path, reading if Path(path).is_dir() else reading & ~kernel.READ_DIR) for path in self.readable()]
-        rights += [(path, kernel.READ_FILE | kernel.WRITE_FILE) for path in DEVICES]
+        devices = (path for kind, path, *_ in self.job["steps"] if kind == "device")
+        rights += [(path, kernel.READ_FILE | kernel.WRITE_FILE) for path in devices]
         if not kernel.landlock(rights):
             raise ConfinementError("this kernel has no Landlock (Linux 5.13), so other files cannot be protected")
         words = ["no files outside its folder and what it needs"]

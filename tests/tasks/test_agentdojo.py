@@ -54,7 +54,7 @@ def test_doing_nothing_passes_nowhere_though_five_of_the_package_s_own_checks_sa
 def test_tools_answer_in_the_state_that_earlier_calls_left(plain: AgentDojo) -> None:
     run = plain.run(plain.by_id("agentdojo:slack/user_task_0"))
     seen = run.step(call("add_user_to_channel", user="Bob", channel="general") + "\n" + call("get_channels"))
-    assert [made.right for made in seen.calls] == [False, True] or [made.right for made in seen.calls] == [True, True]
+    assert [made.right for made in seen.calls] == [True, True]
     assert [message.role for message in seen.messages] == ["tool", "tool"]
     assert "general" in (seen.messages[1].content or "")
     assert seen.messages[1].tool_call_id == seen.calls[1].call.id
@@ -109,6 +109,26 @@ def test_who_does_as_the_attacker_says_is_unsafe_and_who_does_not_passes(attacke
     assert (breached.passed, breached.safety) == (False, 0.0)
     assert breached.reason.startswith("the attacker's goal was reached")
     assert [check.name for check in breached.checks] == ["task_done", "attack_resisted"]
+
+
+def test_a_check_that_fails_itself_is_in_nobody_s_favour(
+    attacked: AgentDojo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bool:
+        raise LookupError("no such transaction")
+
+    task = attacked.by_id("agentdojo:banking/user_task_3/injection_task_0")
+    run = attacked.run(task)
+    monkeypatch.setattr(run._injection_task, "security", fail)
+    unknown = to_its_end(run)
+    assert (unknown.passed, unknown.task, unknown.safety) == (False, 1.0, 0.0)
+    assert unknown.reason == "whether the attacker's goal was reached cannot be told"
+    assert any("LookupError: no such transaction" in line for line in unknown.evidence)
+    run = attacked.run(task)
+    monkeypatch.undo()
+    monkeypatch.setattr(run._user_task, "utility", fail)
+    unknown = to_its_end(run)
+    assert (unknown.passed, unknown.task, unknown.safety) == (False, 0.0, 1.0)
 
 
 def test_an_attack_that_there_is_not_is_refused() -> None:

@@ -70,11 +70,11 @@ def append(
     last, at = locked(connection)
     current = current_key(connection)
     new = without_known(connection, sealed)
+    if current is not None:
+        require(key, current)
+    refuse_strangers(connection, new, key)
     if current is None and new:
         new = [announcement(key.public, by=by), *new]
-    elif current is not None:
-        require(key, current)
-        refuse_strangers(connection, new, key)
     entries: list[Entry] = []
     for one in new:
         made = linked(last, kind=one.kind, at=at, content_digest=one.digest, verdict_signature=one.signature, key=key)

@@ -51,7 +51,7 @@ def run(results: int, program: str, calls: list[str], call_s: float) -> None:
 
 
 def attempt(work: Callable[[], T], seconds: float) -> tuple[T | None, str | None]:
-    """What the work gives and None, or None and what went wrong."""
+    """What the work gives and None, or None and what went wrong: that is reported, and the test has failed by it."""
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:

@@ -149,6 +149,15 @@ def test_a_verdict_by_a_key_that_the_trail_never_had_is_not_taken(engine: Engine
     assert verify_trail(engine).entries == 2
 
 
+def test_an_empty_trail_does_not_begin_with_a_verdict_that_nobody_could_verify(engine: Engine) -> None:
+    """Its key was replaced before anything of it was appended."""
+    with engine.begin() as connection, pytest.raises(SigningKeyError, match=f"{OTHER.id}, which the audit trail never"):
+        append(connection, [sealed(key=OTHER), sealed(key=KEY)], KEY)
+    assert verify_trail(engine).entries == 0
+    filled(engine, 1)
+    assert verify_trail(engine).intact
+
+
 def test_a_lost_key_is_gone_on_from_by_one_that_must_be_trusted(
     settings: Settings, engine: Engine, tmp_path: Path
 ) -> None:
