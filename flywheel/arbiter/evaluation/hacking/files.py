@@ -25,11 +25,11 @@ _TEST_NAME = re.compile(r"^(?:tests?|test_.*|.*_tests?|.*\.(?:test|spec)|.*Tests
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "testing", "spec", "specs"})
 _PYTHON_HIDDEN = re.compile(
     r"(?P<text>\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?''')|(?P<keep>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
-    r"|(?P<comment>\#[^\n]*)",
+    r"|(?P<comment>\#[^\r\n]*)",
     re.DOTALL,
 )
 _OTHER_HIDDEN = re.compile(
-    r"(?P<text>/\*.*?(?:\*/|\Z))|(?P<keep>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|(?P<comment>//[^\n]*)",
+    r"(?P<text>/\*.*?(?:\*/|\Z))|(?P<keep>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|(?P<comment>//[^\r\n\u2028\u2029]*)",
     re.DOTALL,
 )
 
@@ -77,7 +77,7 @@ def code_of(text: str, language: str) -> str:
     def blank(found: re.Match[str]) -> str:
         if found["keep"] is not None:
             return found[0]
-        return re.sub(r"[^\n]", " ", found[0])
+        return re.sub(r"\S", " ", found[0])  # white space stays: some of it ends lines, as a form feed does
 
     return (_PYTHON_HIDDEN if language == PYTHON else _OTHER_HIDDEN).sub(blank, text)
 
