@@ -109,10 +109,12 @@ def test_the_rest_of_such_a_file_may_be_changed(path: str, before: str, after: s
     assert names(path, before, after) == []
 
 
-def test_a_team_names_checkers_of_its_own() -> None:
+@pytest.mark.parametrize("pattern", ["grading/*.py", "grading/", "points.py", "/grading/**"])
+def test_a_team_names_checkers_of_its_own_by_patterns_as_in_a_gitignore(pattern: str) -> None:
     edit = change("grading/points.py", "a = 1\n", "a = 2\n")
     assert findings_in_change(edit) == ()
-    assert [found.name for found in findings_in_change(edit, checkers=["grading/*.py"])] == ["edited_checker"]
+    assert [found.name for found in findings_in_change(edit, checkers=[pattern])] == ["edited_checker"]
+    assert findings_in_change(change("src/fees.py", "a = 1\n", "a = 2\n"), checkers=[pattern]) == ()
 
 
 @pytest.mark.parametrize(
