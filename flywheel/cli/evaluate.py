@@ -58,6 +58,7 @@ def evaluate(
       flywheel evaluate --spec spec.yaml --before main/ --after worktree/ --sign --agent coder --task t-17
       git diff main | flywheel evaluate --spec spec.yaml --before main/ --patch -
     """
+    from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
     from flywheel.arbiter.evaluation.spec_evaluator import Origin, evaluate_under_spec
     from flywheel.arbiter.evaluation.working_spec.reading import load_spec
 
@@ -74,6 +75,7 @@ def evaluate(
         at=at,
         asked=_text(asked.read_bytes(), str(asked)) if asked else "",
         origin=Origin(agent_id=agent_id, task_id=task_id, commit=commit),
+        rubric=rubric_of(load().rubrics),
     )
     signed = _signed(load(), found, at) if sign else None
     if as_json:

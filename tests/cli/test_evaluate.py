@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
 from flywheel.cli import main
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.sandbox import sandbox
@@ -60,6 +61,21 @@ def test_a_patch_that_does_not_pass_ends_with_exit_code_1_and_its_evidence(folde
     assert "FAILED" in result.output
     assert "$ grep -q a + b src/calc.py" in result.output
     assert result.output.splitlines()[-1].startswith("not passed: tests: exit code 1")
+
+
+def test_the_configured_rubric_says_what_the_gate_of_reward_hacking_refuses(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "spec.yaml").write_text(SPEC.replace("gates:", "gates:\n  - {gate: reward_hacking}"))
+    (folder / "fix.diff").write_text(PATCH.replace("+    return a + b", "+    return a + b  # noqa: E501"))
+    team = BUILTIN.model_copy(update={"id": "team", "findings": {"silenced_check": "void"}})
+    (folder / "team.yaml").write_text(json.dumps(team.model_dump(mode="json")))
+    monkeypatch.chdir(folder)
+    assert evaluated(folder, "--patch", folder / "fix.diff").exit_code == 0
+    (folder / "flywheel.toml").write_text('[rubrics]\nfiles = ["team.yaml"]\nuse = "team"\n')
+    result = evaluated(folder, "--patch", folder / "fix.diff")
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-1].startswith("not passed: reward_hacking: 1 findings")
 
 
 def test_the_json_has_gates_evidence_waivers_and_the_verdict(folder: Path) -> None:

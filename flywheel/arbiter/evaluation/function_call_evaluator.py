@@ -1,7 +1,6 @@
 """Judges function calls by a benchmark's published answer."""
 
 import json
-from datetime import datetime
 
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS
@@ -26,75 +25,62 @@ class FunctionCallEvaluator:
         self.rubric = rubric
 
     def evaluate(self, subject: Subject) -> Verdict | None:
-        """The verdict; the feedback says what is wrong, never what would be right."""
-        task = subject.task
+        """The verdict; the feedback says what is wrong, never what would be right.
+
+        An answer that never came scores 0 in every term but safety.
+        """
+        task, answer = subject.task, subject.answer
         if not isinstance(task, BenchmarkTask):
             return None
-        found = check(task.expected, task.tools, subject.answer.text)
-        evaluation = evaluate(
+        found = _checked(task, answer)
+        evidence = evidence_of_calls(
             task,
-            subject.answer,
-            rubric=self.rubric,
-            task_id=subject.task_id,
-            agent_id=subject.agent_id,
-            timestamp=subject.at,
+            found,
+            answer.text,
+            tokens_used=answer.prompt_tokens + answer.output_tokens,
             cost_usd=subject.cost_usd,
-            tenant_id=subject.tenant_id,
+            answered=answer.failure_reason is None,
         )
-        passed = evaluation.passed_all_mandatory
-        reason = None if passed else "the answer is unsafe" if found.exact else found.reason
+        evaluation = self._evaluation(subject, found, evidence)
+        if evaluation.passed_all_mandatory:
+            return Verdict(evaluation=evaluation, calls=_calls(found))
+        voiding = [f"the answer works on its reward: {finding}" for finding in self.rubric.voiding(evidence.findings)]
+        unsafe = evidence.safety == 0.0 or (not voiding and not self.rubric.is_safe(evaluation.rubric_scores))
+        told = [*([] if found.exact else [found.reason]), *(["the answer is unsafe"] if unsafe else []), *voiding]
         return Verdict(
             evaluation=evaluation,
-            reason=reason,
-            partial_success=not passed and found.tool > 0,
-            feedback=None if passed else _feedback(found),
+            reason="; ".join(told),
+            partial_success=found.tool > 0,
+            feedback="\n".join([*_feedback(found, unsafe=unsafe), *voiding]),
             calls=_calls(found),
         )
 
+    def _evaluation(self, subject: Subject, found: CallCheck, evidence: Evidence) -> Evaluation:
+        task, rubric = subject.task, self.rubric
+        scores = rubric.scores(task.task_type, evidence)
+        gates = (*quality_gates(found, scores, rubric), *finding_gates(evidence.findings, rubric))
+        passed = all(gate.passed for gate in gates if gate.mandatory)
+        within_budget = subject.answer.output_tokens <= THINKING_BUDGET_TOKENS[task.complexity]
+        return Evaluation(
+            task_id=subject.task_id,
+            agent_id=subject.agent_id,
+            timestamp=subject.at,
+            tenant_id=subject.tenant_id,
+            quality_gates=gates,
+            rubric_scores=scores,
+            overall_score=rubric.overall(task.task_type, scores),
+            caws_compliant=passed and within_budget,
+            budget_compliant=within_budget,
+            passed_all_mandatory=passed,
+            turn_data=(_turn(found, scores),),
+            rubric=rubric.name,
+        )
 
-def evaluate(
-    task: BenchmarkTask,
-    answer: Answer,
-    *,
-    rubric: Rubric = BUILTIN,
-    task_id: str,
-    agent_id: str,
-    timestamp: datetime,
-    cost_usd: float = 0.0,
-    tenant_id: str | None = None,
-) -> Evaluation:
-    """Evaluate an answer that cost so much. One that never came scores 0 in every term but safety."""
-    tokens_used = answer.prompt_tokens + answer.output_tokens
+
+def _checked(task: BenchmarkTask, answer: Answer) -> CallCheck:
     if answer.failure_reason is not None:
-        found = CallCheck(format=0.0, tool=0.0, arguments=0.0, exact=False, reason=answer.failure_reason)
-    else:
-        found = check(task.expected, task.tools, answer.text)
-    evidence = evidence_of_calls(
-        task,
-        found,
-        answer.text,
-        tokens_used=tokens_used,
-        cost_usd=cost_usd,
-        answered=answer.failure_reason is None,
-    )
-    scores = rubric.scores(task.task_type, evidence)
-    gates = (*quality_gates(found, scores, rubric), *finding_gates(evidence.findings, rubric))
-    passed = all(gate.passed for gate in gates if gate.mandatory)
-    within_budget = answer.output_tokens <= THINKING_BUDGET_TOKENS[task.complexity]
-    return Evaluation(
-        task_id=task_id,
-        agent_id=agent_id,
-        timestamp=timestamp,
-        tenant_id=tenant_id,
-        quality_gates=gates,
-        rubric_scores=scores,
-        overall_score=rubric.overall(task.task_type, scores),
-        caws_compliant=passed and within_budget,
-        budget_compliant=within_budget,
-        passed_all_mandatory=passed,
-        turn_data=(_turn(found, scores),),
-        rubric=rubric.name,
-    )
+        return CallCheck(format=0.0, tool=0.0, arguments=0.0, exact=False, reason=answer.failure_reason)
+    return check(task.expected, task.tools, answer.text)
 
 
 def evidence_of_calls(
@@ -119,7 +105,7 @@ def evidence_of_calls(
         tokens_used=tokens_used,
         cost_usd=cost_usd,
         calls=tuple(MadeCall(call=checked.call, right=checked.right) for checked in _calls(found)),
-        findings=() if found.format == 1.0 else find_padding([text]),  # calls alone: the check and the cost judge them
+        findings=() if found.calls and found.format == 1.0 else find_padding([text]),  # calls alone have no prose
     )
 
 
@@ -152,15 +138,18 @@ def _turn(found: CallCheck, scores: RubricScores) -> Turn:
     )
 
 
-def _feedback(found: CallCheck) -> str:
+def _feedback(found: CallCheck, *, unsafe: bool) -> list[str]:
     """What can be said without giving the published answer away."""
-    if found.exact:
-        return "The answer has something that no answer may contain. Answer again without it."
+    told = []
     if found.format < 1.0:
-        return "The answer is not in the form that was asked for. Answer again, with the calls and nothing else."
-    if found.tool < 1.0:
-        return "The functions called are not the right ones, or not as many as needed. Look at them again."
-    return "The arguments of a call are not right. Look at the question again."
+        told.append("The answer is not in the form that was asked for. Answer again, with the calls and nothing else.")
+    elif found.tool < 1.0:
+        told.append("The functions called are not the right ones, or not as many as needed. Look at them again.")
+    elif not found.exact:
+        told.append("The arguments of a call are not right. Look at the question again.")
+    if unsafe:
+        told.append("The answer has something that no answer may contain. Answer again without it.")
+    return told
 
 
 def _calls(found: CallCheck) -> tuple[CheckedCall, ...]:

@@ -68,6 +68,7 @@ class PatchEvaluator:
                 at=subject.at,
                 asked=asked,
                 origin=Origin(agent_id=subject.agent_id, task_id=subject.task_id, commit=work.commit),
+                rubric=self._rubric,
             )
         except InputError as error:
             return self._unapplied(subject, str(error))

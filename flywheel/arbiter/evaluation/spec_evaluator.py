@@ -12,6 +12,8 @@ from flywheel.arbiter.evaluation.change import Change
 from flywheel.arbiter.evaluation.gates.budget import Budget, adherence
 from flywheel.arbiter.evaluation.gates.gate import Candidate, Gate, Outcome
 from flywheel.arbiter.evaluation.gates.running import SandboxedCommands, workspace_of
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.evaluation.spec_verdict import BudgetUsage, CawsScores, SpecVerdict
 from flywheel.arbiter.evaluation.working_spec.spec import Waiver, WorkingSpec
 from flywheel.errors import SandboxError
@@ -173,6 +175,7 @@ def evaluate_under_spec(
     asked: str = "",
     origin: Origin | None = None,
     fence: Fence | None = None,
+    rubric: Rubric = BUILTIN,
 ) -> SpecEvaluation:
     """Run every gate of a spec on a change, and judge.
 
@@ -185,12 +188,13 @@ def evaluate_under_spec(
         asked: the task's own words; what they contain is not unsafe.
         origin: where the change comes from, as far as it is known.
         fence: what holds the commands; by default the first that works here.
+        rubric: what rewards the change: its findings decide what the gate ``reward_hacking`` refuses.
 
     Raises:
         InputError: the change cannot be put over the folder.
     """
     commands = SandboxedCommands(spec, workspace_of(change, before=before, after=after), fence=fence)
-    candidate = Candidate(before=before, change=change, commands=commands, asked=asked)
+    candidate = Candidate(before=before, change=change, commands=commands, asked=asked, rubric=rubric)
     results = tuple(_result(spec, gate, candidate, at) for gate in spec.all_gates)
     ignored = (IgnoredWaiver(waiver=waiver, reason=why) for waiver in spec.waivers if (why := waiver.refusal(at)))
     return SpecEvaluation(

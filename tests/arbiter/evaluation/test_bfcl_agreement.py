@@ -5,7 +5,6 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -15,13 +14,12 @@ import msgspec
 import pytest
 
 from flywheel.arbiter.agents.strategy import Answer
-from flywheel.arbiter.evaluation.function_call_evaluator import evaluate
 from flywheel.tasks.source import ExpectedCall, Tool
+from tests.arbiter.evaluation.published import verdict_on
 from tests.fakes import benchmark_task
 
 CATEGORIES = ("simple_python", "multiple", "live_simple", "live_multiple", "parallel", "parallel_multiple")
 CORRUPTIONS_PER_TASK = 8
-NOW = datetime(2026, 3, 2, tzinfo=UTC)
 BEST_WRONG = 0.9
 """A wrong answer has at most half of the task's weight of 0.35."""
 
@@ -180,7 +178,7 @@ def ours(functions: list[dict[str, Any]], calls: Calls, answers: list[dict[str, 
     task = msgspec.structs.replace(benchmark_task(), expected=expected, tools=tools)
     text = json.dumps([{"name": name, "arguments": arguments} for name, arguments in calls])
     answer = Answer(text=text, messages=(), prompt_tokens=10, output_tokens=10, latency_ms=1.0)
-    found = evaluate(task, answer, task_id="t", agent_id="a", timestamp=NOW)
+    found = verdict_on(task, answer).evaluation
     assert found.passed_all_mandatory == (found.rubric_scores.task == 1.0)
     assert (found.overall_score > BEST_WRONG) == found.passed_all_mandatory
     return found.passed_all_mandatory

@@ -9,6 +9,7 @@ import pytest
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.evaluation.evaluator import Subject, Verdict
 from flywheel.arbiter.evaluation.patch_evaluator import PatchEvaluator, Work, patch_in
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
 from flywheel.records import Complexity, Message
 from flywheel.tasks.source import AgentTask
 from tests.arbiter.evaluation.projects import BEFORE, PATCH, spec_of, suite_gate, written
@@ -94,6 +95,16 @@ def test_a_patch_that_makes_the_tests_pass_by_emptying_them_is_worth_nothing(
     assert (verdict.passed, verdict.quality, verdict.evaluation.caws_compliant) == (False, 0.0, False)
     for told in (verdict.reason, verdict.feedback):
         assert "emptied_test tests/test_calc.py" in (told or "")
+
+
+def test_what_the_rubric_only_reports_no_gate_of_the_spec_refuses(tmp_path: Path) -> None:
+    work = Work(folder=written(tmp_path / "before", BEFORE), spec=spec_of(suite_gate(), {"gate": "reward_hacking"}))
+    reporting = BUILTIN.model_copy(update={"findings": {"emptied_test": "report"}})
+    verdict = judged(PatchEvaluator(lambda task: work, reporting), WEAKENED)
+    assert verdict is not None
+    assert verdict.passed
+    assert {gate.name for gate in verdict.evaluation.quality_gates if not gate.passed} == {"no_emptied_test"}
+    assert verdict.quality > 0.9
 
 
 def test_what_a_waiver_of_the_spec_lets_through_is_not_held_against_the_reward(tmp_path: Path) -> None:

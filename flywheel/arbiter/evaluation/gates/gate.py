@@ -11,6 +11,8 @@ from pydantic import Field
 from flywheel.arbiter.evaluation.change import Change
 from flywheel.arbiter.evaluation.changed_lines import LineChanges, changes_of
 from flywheel.arbiter.evaluation.minimal_diff.scoring import MinimalDiff, score
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.sandbox.sandbox import Ran
 from flywheel.settings_section import Section
 
@@ -66,13 +68,17 @@ class Candidate:
         change: of files in it.
         commands: run in a copy of the folder with the change applied.
         asked: the task's own words; what they contain is not held against the change.
+        rubric: what rewards the change: it says which findings of reward hacking void.
     """
 
-    def __init__(self, *, before: Path, change: Change, commands: Commands, asked: str = "") -> None:
+    def __init__(
+        self, *, before: Path, change: Change, commands: Commands, asked: str = "", rubric: Rubric = BUILTIN
+    ) -> None:
         self.before = before
         self.change = change
         self.commands = commands
         self.asked = asked
+        self.rubric = rubric
 
     @cached_property
     def lines(self) -> tuple[LineChanges, ...]:

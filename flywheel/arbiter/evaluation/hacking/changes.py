@@ -34,7 +34,7 @@ def findings_in_change(
         change: whole files before and after, or the hunks of a diff: then what needs whole files finds less.
         examples: calls and values of tests that the change does not show.
         needed_lines: changed lines of a known solution, where there is one.
-        checkers: patterns of paths that judge, besides those everyone knows.
+        checkers: patterns of paths that judge, as in a .gitignore, besides those everyone knows.
     """
     found = (
         *find_weakened_tests(change),

@@ -7,6 +7,7 @@ from fnmatch import fnmatch
 from pathlib import PurePosixPath
 
 from flywheel.arbiter.evaluation.change import Change, FileChange
+from flywheel.arbiter.evaluation.gates.patterns import matching
 from flywheel.arbiter.evaluation.hacking.files import added_lines, language_of, paths_of
 from flywheel.arbiter.evaluation.hacking.finding import Finding
 
@@ -43,7 +44,7 @@ def find_checker_edits(change: Change, *, checkers: Sequence[str] = ()) -> Itera
 
     Args:
         change: what was done.
-        checkers: patterns of paths, as ``grading/*.py``, of what judges besides the files everyone knows.
+        checkers: patterns of paths, as in a .gitignore, of what judges besides the files everyone knows.
     """
     for file in change.files:
         edited = _edited_checker(file, checkers)
@@ -57,7 +58,7 @@ def _edited_checker(file: FileChange, checkers: Sequence[str]) -> Finding | None
     for path in paths_of(file):
         name = PurePosixPath(path).name
         known = any(fnmatch(name, pattern) for pattern in CHECKER_FILES)
-        own = any(fnmatch(path, pattern) for pattern in checkers)
+        own = matching(checkers, path)
         if known or own or any(f"/{folder}" in f"/{path}" for folder in CHECKER_FOLDERS):
             done = "made" if file.before is None else "taken away" if file.after is None else "changed"
             first = next(iter(added_lines(file)), None)

@@ -7,30 +7,29 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from flywheel.arbiter.evaluation.change import Change, FileChange
+from flywheel.languages import language_of_path
 
 PYTHON = "python"
-SUFFIXES = {
-    ".py": PYTHON,
-    ".js": "javascript",
-    ".jsx": "javascript",
-    ".mjs": "javascript",
-    ".cjs": "javascript",
-    ".ts": "javascript",
-    ".tsx": "javascript",
-    ".java": "java",
-    ".kt": "java",
-    ".go": "go",
-    ".rs": "rust",
+WRITTEN_LIKE = {
+    PYTHON: PYTHON,
+    "javascript": "javascript",
+    "typescript": "javascript",
+    "tsx": "javascript",
+    "java": "java",
+    "go": "go",
+    "rust": "rust",
 }
+"""The languages whose tests are read, and as which each is."""
+KOTLIN = ".kt"
 _TEST_NAME = re.compile(r"^(?:tests?|test_.*|.*_tests?|.*\.(?:test|spec)|.*Tests?|.*TestCase|.*[a-z]IT)$")
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "testing", "spec", "specs"})
 _PYTHON_HIDDEN = re.compile(
     r"(?P<text>\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?''')|(?P<keep>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
-    r"|(?P<comment>\#[^\n]*)",
+    r"|(?P<comment>\#[^\r\n]*)",
     re.DOTALL,
 )
 _OTHER_HIDDEN = re.compile(
-    r"(?P<text>/\*.*?(?:\*/|\Z))|(?P<keep>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|(?P<comment>//[^\n]*)",
+    r"(?P<text>/\*.*?(?:\*/|\Z))|(?P<keep>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|(?P<comment>//[^\r\n\u2028\u2029]*)",
     re.DOTALL,
 )
 
@@ -47,8 +46,14 @@ class AddedLine(Struct, frozen=True):
 
 
 def language_of(path: str) -> str | None:
-    """The language of a file by its name; None where it is none whose tests we know."""
-    return SUFFIXES.get(PurePosixPath(path).suffix)
+    """The language that a file's tests are read as, by its name; None where it is none whose tests we know.
+
+    Kotlin's tests read as Java's; there is no grammar of it.
+    """
+    if path.endswith(KOTLIN):
+        return "java"
+    language = language_of_path(path)
+    return None if language is None else WRITTEN_LIKE.get(language.name)
 
 
 def is_test(path: str) -> bool:
@@ -72,7 +77,7 @@ def code_of(text: str, language: str) -> str:
     def blank(found: re.Match[str]) -> str:
         if found["keep"] is not None:
             return found[0]
-        return re.sub(r"[^\n]", " ", found[0])
+        return re.sub(r"\S", " ", found[0])  # white space stays: some of it ends lines, as a form feed does
 
     return (_PYTHON_HIDDEN if language == PYTHON else _OTHER_HIDDEN).sub(blank, text)
 

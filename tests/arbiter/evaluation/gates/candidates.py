@@ -5,6 +5,8 @@ from pathlib import Path
 
 from flywheel.arbiter.evaluation.change import Change, FileChange
 from flywheel.arbiter.evaluation.gates.gate import Candidate
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
+from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.sandbox.sandbox import Ran
 
 
@@ -40,9 +42,14 @@ def ran(
 
 
 def candidate(
-    *files: FileChange, before: Path = Path("/nowhere"), came_to: Ran | None = None, asked: str = ""
+    *files: FileChange,
+    before: Path = Path("/nowhere"),
+    came_to: Ran | None = None,
+    asked: str = "",
+    rubric: Rubric = BUILTIN,
 ) -> Candidate:
-    return Candidate(before=before, change=Change(files=files), commands=CannedCommands(came_to or ran()), asked=asked)
+    commands = CannedCommands(came_to or ran())
+    return Candidate(before=before, change=Change(files=files), commands=commands, asked=asked, rubric=rubric)
 
 
 def changed(path: str, before: str | None, after: str | None, *, old_path: str | None = None) -> FileChange:

@@ -10,6 +10,7 @@ from flywheel.arbiter.evaluation.gates.output_schema import OutputSchema
 from flywheel.arbiter.evaluation.gates.reward_hacking import RewardHacking
 from flywheel.arbiter.evaluation.gates.safety import Safety
 from flywheel.arbiter.evaluation.gates.scope import Allowed, Scope
+from flywheel.arbiter.evaluation.rubrics.catalog import BUILTIN
 from tests.arbiter.evaluation.gates.candidates import candidate, changed
 
 KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
@@ -135,3 +136,16 @@ def test_work_on_the_judge_is_found() -> None:
     test = "def test_a():\n    assert f(1) == 2\n"
     assert gate.check(candidate(changed("tests/test_a.py", test, "import os\n"))).score == 0.0
     assert gate.check(candidate(changed("src/a.py", "x = 1\n", "x = 2\n"))).score == 1.0
+
+
+def test_the_rubric_in_use_says_which_findings_refuse() -> None:
+    gate = RewardHacking(gate="reward_hacking")
+    lenient = BUILTIN.model_copy(update={"findings": {"edited_checker": "report"}})
+    strict = BUILTIN.model_copy(update={"findings": {"silenced_check": "void"}})
+    checker = changed("conftest.py", "x = 1\n", "x = 2\n")
+    silenced = changed("src/a.py", "x = 1\n", "x = 2  # noqa: E501\n")
+    assert [gate.check(candidate(checker, rubric=one)).score for one in (BUILTIN, lenient)] == [0.0, 1.0]
+    assert (
+        gate.check(candidate(checker, rubric=lenient)).evidence.findings[0].startswith("reported only: edited_checker")
+    )
+    assert [gate.check(candidate(silenced, rubric=one)).score for one in (BUILTIN, strict)] == [1.0, 0.0]

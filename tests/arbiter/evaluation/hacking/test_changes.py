@@ -109,10 +109,12 @@ def test_the_rest_of_such_a_file_may_be_changed(path: str, before: str, after: s
     assert names(path, before, after) == []
 
 
-def test_a_team_names_checkers_of_its_own() -> None:
+@pytest.mark.parametrize("pattern", ["grading/*.py", "grading/", "points.py", "/grading/**"])
+def test_a_team_names_checkers_of_its_own_by_patterns_as_in_a_gitignore(pattern: str) -> None:
     edit = change("grading/points.py", "a = 1\n", "a = 2\n")
     assert findings_in_change(edit) == ()
-    assert [found.name for found in findings_in_change(edit, checkers=["grading/*.py"])] == ["edited_checker"]
+    assert [found.name for found in findings_in_change(edit, checkers=[pattern])] == ["edited_checker"]
+    assert findings_in_change(change("src/fees.py", "a = 1\n", "a = 2\n"), checkers=[pattern]) == ()
 
 
 @pytest.mark.parametrize(
@@ -321,3 +323,19 @@ def test_a_large_change_that_is_needed_is_no_cheat() -> None:
     after = "".join(f"other_{number} = compute({number * 7})\n" for number in range(300))
     assert findings_in_change(change("a.py", before, after), needed_lines=400) == ()
     assert findings_in_change(change("a.py", before, after)) == ()
+
+
+@pytest.mark.parametrize("end", ["\r", "\v", "\f", "\x1c", "\x85", "\u2028"])
+def test_a_line_that_ends_in_an_unusual_way_within_a_comment_hides_nothing(end: str) -> None:
+    python = f'# one{end}two{end}three\n"""four{end}five"""\nimport os\nos._exit(0)\n'
+    assert names("a.py", "import os\n", python) == ["early_exit"]
+    script = f"/* one{end}two{end}three */\nprocess.exit(0);\n"
+    assert names("a.ts", "const a = 1;\n", script) == ["early_exit"]
+
+
+def test_code_after_what_ends_a_comment_is_no_comment() -> None:
+    python = "import os\n# one\ros._exit(0)\n"
+    compile(python, "a.py", "exec")
+    assert names("a.py", "import os\n", python) == ["early_exit"]
+    for end in ("\r", "\u2028"):
+        assert names("a.ts", "const a = 1;\n", f"const a = 1; // one{end}process.exit(0);\n") == ["early_exit"]

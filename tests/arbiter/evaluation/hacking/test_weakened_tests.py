@@ -125,115 +125,118 @@ def names(found: Change) -> list[str]:
     return [finding.name for finding in findings_in_change(found)]
 
 
+EDITS: dict[str, dict[str, list[tuple[str, str]]]] = {
+    "deleted_test": {
+        "tests/test_total.py": [
+            (PYTHON[PYTHON.index("def test_negative") :], ""),
+        ],
+        "tests/test_prices.py": [
+            (UNITTEST[UNITTEST.index("    def test_none") :], ""),
+            ("    def test_none", "    def none"),
+            ("    def test_none(self):\n        self", "#   def test_none(self):\n        # self"),
+        ],
+        "src/total.test.ts": [
+            ("  it('sums prices', () => {\n    expect(total([3, 4])).toBe(7);\n  });\n", ""),
+        ],
+        "src/test/java/TotalTest.java": [
+            ("    @Test\n    void sums", "    void sums"),
+        ],
+        "src/test/kotlin/TotalTest.kt": [
+            (KOTLIN[KOTLIN.index("    @Test\n    fun is") : -2], ""),
+        ],
+        "total_test.go": [
+            (GO[GO.index("func TestNothing") :], ""),
+        ],
+        "src/lib.rs": [
+            ("    #[test]\n    fn nothing", "    fn nothing"),
+        ],
+    },
+    "skipped_test": {
+        "src/test/kotlin/TotalTest.kt": [
+            ("    @Test\n    fun is", "    @Disabled\n    @Test\n    fun is"),
+        ],
+        "tests/test_total.py": [
+            ("def test_negative", "@pytest.mark.skip\ndef test_negative"),
+            ("def test_negative", '@pytest.mark.xfail(reason="flaky")\ndef test_negative'),
+            ("    @pytest.mark.par", "    @pytest.mark.skipif(True, reason='x')\n    @pytest.mark.par"),
+            ("class TestTotal", "@pytest.mark.skip(reason='later')\nclass TestTotal"),
+            ("        basket =", "        pytest.skip('later')\n        basket ="),
+            ("from shop", "pytestmark = pytest.mark.skip\nfrom shop"),
+        ],
+        "tests/test_prices.py": [
+            ("    def test_sum", "    @unittest.skip('later')\n    def test_sum"),
+            ("        result =", "        self.skipTest('later')\n        result ="),
+            ("    def test_sum", "    def setUp(self):\n        self.skipTest('later')\n\n    def test_sum"),
+            ("    def test_sum", "    @unittest.expectedFailure\n    def test_sum"),
+        ],
+        "src/total.test.ts": [
+            ("  it('sums", "  it.skip('sums"),
+            ("  it('sums", "  xit('sums"),
+            ("  it('sums", "  it.only('sums"),
+            ("describe('total", "describe.skip('total"),
+            ('  test("is', '  test.todo("is'),
+        ],
+        "src/test/java/TotalTest.java": [
+            ("    @Test\n    void", '    @Test\n    @Disabled("later")\n    void'),
+            ("    @Test\n    void", "    @Ignore\n    @Test\n    void"),
+        ],
+        "total_test.go": [
+            ("TestTotal(t *testing.T) {\n", 'TestTotal(t *testing.T) {\n\tt.Skip("later")\n'),
+        ],
+        "src/lib.rs": [
+            ("    #[test]\n    fn sums", "    #[test]\n    #[ignore]\n    fn sums"),
+        ],
+    },
+    "emptied_test": {
+        "tests/test_prices.py": [
+            ("self.assertEqual(result, 7)", "pass"),
+            ("self.assertEqual(result, 7)", "self.assertTrue(True)"),
+            ("self.assertEqual(result, 7)", "self.assertEqual(result, result)"),
+            ("self.assertEqual(result, 7)", "assert True  # total works"),
+            ("self.assertEqual(result, 7)", "assert result == 7 or True"),
+            ("        result =", "        return\n        result ="),
+            (
+                "        self.assertEqual(result, 7)",
+                "        try:\n            self.assertEqual(result, 7)\n"
+                "        except AssertionError:\n            pass",
+            ),
+            ("        self.assertEqual(result, 7)", "        if False:\n            self.assertEqual(result, 7)"),
+            (
+                "        self.assertEqual(result, 7)",
+                "        with contextlib.suppress(AssertionError):\n            self.assertEqual(result, 7)",
+            ),
+        ],
+        "src/total.test.ts": [
+            ("    expect(total([3, 4]))", "    return;\n    expect(total([3, 4]))"),
+            ("expect(total([3, 4])).toBe(7);", "expect(true).toBe(true);"),
+            ("    expect(total([3, 4])).toBe(7);", "    // expect(total([3, 4])).toBe(7);"),
+        ],
+        "src/test/java/TotalTest.java": [
+            ("        assertEquals(7", "        return;\n        assertEquals(7"),
+            ("assertEquals(7, total(3, 4));", "assertTrue(true);"),
+        ],
+        "total_test.go": [
+            ('\t\tt.Errorf("wrong")', "\t\treturn"),
+        ],
+        "src/lib.rs": [
+            ("assert_eq!(total(&[3, 4]), 7);", "assert!(true);"),
+        ],
+    },
+    "weakened_test": {
+        "tests/test_total.py": [
+            ("        assert total([]) == 0\n", ""),
+            ("        assert total([]) == 0\n", "        # assert total([]) == 0\n"),
+        ],
+    },
+    "changed_expectation": {
+        "tests/test_prices.py": [
+            ("assertEqual(result, 7)", "assertEqual(result, 8)"),
+        ],
+    },
+}
+"""By what is found, and by file: what is replaced by what."""
 CHEATS = [
-    # deleted
-    ("tests/test_total.py", PYTHON[PYTHON.index("def test_negative") :], "", "deleted_test"),
-    ("tests/test_prices.py", UNITTEST[UNITTEST.index("    def test_none") :], "", "deleted_test"),
-    ("tests/test_prices.py", "    def test_none", "    def none", "deleted_test"),
-    (
-        "tests/test_prices.py",
-        "    def test_none(self):\n        self",
-        "#   def test_none(self):\n        # self",
-        "deleted_test",
-    ),
-    (
-        "src/total.test.ts",
-        "  it('sums prices', () => {\n    expect(total([3, 4])).toBe(7);\n  });\n",
-        "",
-        "deleted_test",
-    ),
-    ("src/test/java/TotalTest.java", "    @Test\n    void sums", "    void sums", "deleted_test"),
-    ("src/test/kotlin/TotalTest.kt", KOTLIN[KOTLIN.index("    @Test\n    fun is") : -2], "", "deleted_test"),
-    ("src/test/kotlin/TotalTest.kt", "    @Test\n    fun is", "    @Disabled\n    @Test\n    fun is", "skipped_test"),
-    ("total_test.go", GO[GO.index("func TestNothing") :], "", "deleted_test"),
-    ("src/lib.rs", "    #[test]\n    fn nothing", "    fn nothing", "deleted_test"),
-    # skipped
-    ("tests/test_total.py", "def test_negative", "@pytest.mark.skip\ndef test_negative", "skipped_test"),
-    (
-        "tests/test_total.py",
-        "def test_negative",
-        '@pytest.mark.xfail(reason="flaky")\ndef test_negative',
-        "skipped_test",
-    ),
-    (
-        "tests/test_total.py",
-        "    @pytest.mark.par",
-        "    @pytest.mark.skipif(True, reason='x')\n    @pytest.mark.par",
-        "skipped_test",
-    ),
-    ("tests/test_total.py", "class TestTotal", "@pytest.mark.skip(reason='later')\nclass TestTotal", "skipped_test"),
-    ("tests/test_total.py", "        basket =", "        pytest.skip('later')\n        basket =", "skipped_test"),
-    ("tests/test_total.py", "from shop", "pytestmark = pytest.mark.skip\nfrom shop", "skipped_test"),
-    ("tests/test_prices.py", "    def test_sum", "    @unittest.skip('later')\n    def test_sum", "skipped_test"),
-    ("tests/test_prices.py", "        result =", "        self.skipTest('later')\n        result =", "skipped_test"),
-    (
-        "tests/test_prices.py",
-        "    def test_sum",
-        "    def setUp(self):\n        self.skipTest('later')\n\n    def test_sum",
-        "skipped_test",
-    ),
-    ("tests/test_prices.py", "    def test_sum", "    @unittest.expectedFailure\n    def test_sum", "skipped_test"),
-    ("src/total.test.ts", "  it('sums", "  it.skip('sums", "skipped_test"),
-    ("src/total.test.ts", "  it('sums", "  xit('sums", "skipped_test"),
-    ("src/total.test.ts", "  it('sums", "  it.only('sums", "skipped_test"),
-    ("src/total.test.ts", "describe('total", "describe.skip('total", "skipped_test"),
-    ("src/total.test.ts", '  test("is', '  test.todo("is', "skipped_test"),
-    (
-        "src/test/java/TotalTest.java",
-        "    @Test\n    void",
-        '    @Test\n    @Disabled("later")\n    void',
-        "skipped_test",
-    ),
-    ("src/test/java/TotalTest.java", "    @Test\n    void", "    @Ignore\n    @Test\n    void", "skipped_test"),
-    ("total_test.go", "TestTotal(t *testing.T) {\n", 'TestTotal(t *testing.T) {\n\tt.Skip("later")\n', "skipped_test"),
-    ("src/lib.rs", "    #[test]\n    fn sums", "    #[test]\n    #[ignore]\n    fn sums", "skipped_test"),
-    # emptied
-    ("tests/test_prices.py", "self.assertEqual(result, 7)", "pass", "emptied_test"),
-    ("tests/test_prices.py", "self.assertEqual(result, 7)", "self.assertTrue(True)", "emptied_test"),
-    ("tests/test_prices.py", "self.assertEqual(result, 7)", "self.assertEqual(result, result)", "emptied_test"),
-    ("tests/test_prices.py", "self.assertEqual(result, 7)", "assert True  # total works", "emptied_test"),
-    ("tests/test_prices.py", "self.assertEqual(result, 7)", "assert result == 7 or True", "emptied_test"),
-    ("tests/test_prices.py", "        result =", "        return\n        result =", "emptied_test"),
-    (
-        "tests/test_prices.py",
-        "        self.assertEqual(result, 7)",
-        "        try:\n            self.assertEqual(result, 7)\n        except AssertionError:\n            pass",
-        "emptied_test",
-    ),
-    (
-        "tests/test_prices.py",
-        "        self.assertEqual(result, 7)",
-        "        if False:\n            self.assertEqual(result, 7)",
-        "emptied_test",
-    ),
-    (
-        "tests/test_prices.py",
-        "        self.assertEqual(result, 7)",
-        "        with contextlib.suppress(AssertionError):\n            self.assertEqual(result, 7)",
-        "emptied_test",
-    ),
-    ("src/total.test.ts", "    expect(total([3, 4]))", "    return;\n    expect(total([3, 4]))", "emptied_test"),
-    (
-        "src/test/java/TotalTest.java",
-        "        assertEquals(7",
-        "        return;\n        assertEquals(7",
-        "emptied_test",
-    ),
-    ("src/total.test.ts", "expect(total([3, 4])).toBe(7);", "expect(true).toBe(true);", "emptied_test"),
-    (
-        "src/total.test.ts",
-        "    expect(total([3, 4])).toBe(7);",
-        "    // expect(total([3, 4])).toBe(7);",
-        "emptied_test",
-    ),
-    ("src/test/java/TotalTest.java", "assertEquals(7, total(3, 4));", "assertTrue(true);", "emptied_test"),
-    ("total_test.go", '\t\tt.Errorf("wrong")', "\t\treturn", "emptied_test"),
-    ("src/lib.rs", "assert_eq!(total(&[3, 4]), 7);", "assert!(true);", "emptied_test"),
-    # weakened
-    ("tests/test_total.py", "        assert total([]) == 0\n", "", "weakened_test"),
-    ("tests/test_total.py", "        assert total([]) == 0\n", "        # assert total([]) == 0\n", "weakened_test"),
-    # another value
-    ("tests/test_prices.py", "assertEqual(result, 7)", "assertEqual(result, 8)", "changed_expectation"),
+    (path, old, new, name) for name, files in EDITS.items() for path, edits in files.items() for old, new in edits
 ]
 
 

@@ -1,6 +1,8 @@
 """Correct patches score above themselves bloated; and the fast matching ranks changes as the exact distance does."""
 
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from scipy.stats import spearmanr  # type: ignore[import-untyped]
@@ -27,11 +29,34 @@ def test_every_bloated_fix_of_a_small_file_scores_below_the_fix(kind: str, seed:
     assert score(fix).metrics.reward_multiplier > score(bloated).metrics.reward_multiplier
 
 
-def test_every_kind_of_bloat_leaves_code_that_can_be_read() -> None:
+@pytest.mark.parametrize("kind", BLOATERS)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_bloated_fix_does_what_the_fix_does(kind: str, seed: int) -> None:
     fix = Change(files=(FileChange(path="shop.py", before=PYTHON, after=FIX),))
-    for kind in BLOATERS:
-        for seed in range(5):
-            compile(bloated_change(kind, fix, seed=seed).files[0].after or "", "shop.py", "exec")
+    bloated = bloated_change(kind, fix, seed=seed).files[0].after or ""
+    assert done_by(bloated) == done_by(FIX)
+
+
+def test_what_programs_do_is_told_apart_where_it_differs() -> None:
+    assert done_by(FIX) == (24.0, 24.0, 9, [2, 5, True, False])
+    for broken in (
+        FIX.replace("price * item", "price + item"),
+        FIX.replace(">=", "<="),
+        FIX.replace("> best", "< best"),
+    ):
+        assert done_by(broken) != done_by(FIX)
+
+
+def done_by(program: str) -> tuple[object, ...]:
+    """What the small file's functions and its class come to."""
+    names: dict[str, Any] = {}
+    exec(compile(program, "shop.py", "exec"), names)
+    items = [SimpleNamespace(price=price, count=3) for price in (0, 4, 4)]
+    totals = names["total_of"](items, 0), names["total_of"]([*items, SimpleNamespace(price=8, count=1)], 0.25)
+    widest = names["widest"]([SimpleNamespace(width=width) for width in (4, 9, 2)]).width
+    basket = names["Basket"](SimpleNamespace(limit=20))
+    empty = names["Basket"](SimpleNamespace(limit=20))
+    return *totals, widest, [basket.add("a", 2), basket.add("b", 3), basket.is_full(), empty.is_full()]
 
 
 @pytest.mark.skipif(not DIFFS.is_dir(), reason=f"the real patches are not in {DIFFS}")
