@@ -31,7 +31,9 @@ def test_every_kind_of_bloat_leaves_code_that_can_be_read() -> None:
     fix = Change(files=(FileChange(path="shop.py", before=PYTHON, after=FIX),))
     for kind in BLOATERS:
         for seed in range(5):
-            compile(bloated_change(kind, fix, seed=seed).files[0].after or "", "shop.py", "exec")
+            (file,) = bloated_change(kind, fix, seed=seed).files
+            assert file.after not in {None, "", FIX}
+            compile(str(file.after), "shop.py", "exec")  # raises where it cannot be read
 
 
 @pytest.mark.skipif(not DIFFS.is_dir(), reason=f"the real patches are not in {DIFFS}")
