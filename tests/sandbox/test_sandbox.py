@@ -147,7 +147,7 @@ def test_one_that_ignores_signals_is_ended(fence: Fence) -> None:
             except (OSError, ValueError): pass
         while True: time.sleep(99)
     """
-    assert python(body, fence, limits=Limits(wall_s=1.0)).ended is not None
+    assert python(body, fence, limits=Limits(wall_s=1.0)).ended == "it ran longer than 1 s and was ended"
 
 
 def test_nothing_outside_is_read_or_written(tmp_path: Path, fence: Fence) -> None:

@@ -44,4 +44,7 @@ def test_what_is_asked_alike_is_near_and_what_is_not_is_far(text: str, least: fl
 
 def test_a_long_text_takes_no_longer_than_its_bound() -> None:
     long = "word " * 1_000_000
-    assert float(np.linalg.norm(hashed_ngrams(long))) == pytest.approx(1, abs=1e-5)
+    vector = hashed_ngrams(long)
+    assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
+    assert np.array_equal(vector, hashed_ngrams(long[: len(long) // 2] + "what nobody reads " + long[len(long) // 2 :]))
+    assert not np.array_equal(vector, hashed_ngrams(long + "how it ends"))

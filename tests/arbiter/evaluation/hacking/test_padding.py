@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flywheel.arbiter.evaluation.hacking.padding import SHORTEST, find_padding, padding_in
+from flywheel.arbiter.evaluation.hacking.padding import LONGEST, SHORTEST, find_padding, padding_in
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 SENTENCE = "The deed is kept in the second drawer of the old cabinet. "
@@ -60,4 +60,7 @@ def test_each_turn_is_looked_at_and_named() -> None:
 
 
 def test_a_megabyte_is_looked_at_in_part() -> None:
-    assert padding_in("a b c d e f g " * 100_000) is not None
+    padded = "a b c d e f g " * 100_000
+    assert padding_in(padded) == padding_in(padded[:LONGEST]) is not None
+    plain = "\n".join(f"- entry {number}: {number * 7}" for number in range(LONGEST // 10))[:LONGEST]
+    assert padding_in(plain + padded) is None
