@@ -35,7 +35,14 @@ from flywheel.arbiter.running.refinement import halt_score, with_feedback
 from flywheel.arbiter.running.spending import Spending
 from flywheel.arbiter.running.streaming import Stream, Watch
 from flywheel.arbiter.task import ATTEMPT_MARK, AttemptReport, Failure, FailureKind, Task, TaskResult, TaskStatus
-from flywheel.errors import AgentError, ConfigurationError, DatabaseError, NoAgentError, UnsupportedOptionError
+from flywheel.errors import (
+    AgentError,
+    ConfigurationError,
+    DatabaseError,
+    NoAgentError,
+    TaskSourceError,
+    UnsupportedOptionError,
+)
 from flywheel.records import RoutingDecision
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import AgentTask, SourceTask
@@ -91,6 +98,7 @@ class TaskRun:
 
         Raises:
             DatabaseError: PostgreSQL cannot be used for routing.
+            TaskSourceError: the environment broke in the first attempt.
         """
         tried: frozenset[str] = frozenset()
         attempt: Attempt | None = None
@@ -153,7 +161,12 @@ class TaskRun:
             return Failure(kind="no-agent", reason=str(error))  # the attempt before is logged and is the result
         self._watch.decided(decision)
         if self.task.environment is not None:
-            return self._episode(self.task.environment, decision, profile, place, number=number)
+            try:
+                return self._episode(self.task.environment, decision, profile, place, number=number)
+            except TaskSourceError as error:
+                if not tried:
+                    raise
+                return Failure(kind="no-agent", reason=str(error))  # as above
         steps, failure, exhausted = self._iterate(profile, place, number=number)
         return Attempt(
             decision=decision,
