@@ -60,7 +60,7 @@ def best_of(steps: Sequence[Step]) -> Step:
 
 
 def routing_decision(
-    task: Task, choice: Choice, *, task_id: str, tenant_id: str, timestamp: datetime, after: str = ""
+    task: Task, choice: Choice, *, tenant_id: str, timestamp: datetime, after: str = ""
 ) -> RoutingDecision:
     """Whom the strategy chose, among whom, why, and with which probability.
 
@@ -69,7 +69,7 @@ def routing_decision(
     return RoutingDecision(
         timestamp=timestamp,
         tenant_id=tenant_id,
-        task_id=task_id,
+        task_id=task.id,
         task_type=task.type,
         complexity=task.assessed_complexity,
         description=task.text,
@@ -84,14 +84,12 @@ def routing_decision(
     )
 
 
-def no_choice(
-    task: Task, *, agent_id: str, task_id: str, tenant_id: str, timestamp: datetime, reason: str
-) -> RoutingDecision:
+def no_choice(task: Task, *, agent_id: str, tenant_id: str, timestamp: datetime, reason: str) -> RoutingDecision:
     """The decision's log where nobody was chosen by chance or strategy: ``reason`` says what was done instead."""
     return RoutingDecision(
         timestamp=timestamp,
         tenant_id=tenant_id,
-        task_id=task_id,
+        task_id=task.id,
         task_type=task.type,
         complexity=task.assessed_complexity,
         description=task.text,

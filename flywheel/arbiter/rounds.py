@@ -107,9 +107,7 @@ class Rounds:
             choice = parts.router.draw(snapshot, task.routed(), loads=loads, now=days(parts.clock()))
             before = loads.get(choice.selected, IDLE)
             loads[choice.selected] = msgspec.structs.replace(before, queued=before.queued + 1)
-            decision = routing_decision(
-                task, choice, task_id=task.id, tenant_id=parts.tenant_id, timestamp=parts.clock()
-            )
+            decision = routing_decision(task, choice, tenant_id=parts.tenant_id, timestamp=parts.clock())
             decided.append(_Decided(task=task, source=source, decision=decision))
         return decided
 

@@ -369,7 +369,6 @@ class TaskRun:
         decision = no_choice(
             self.task,
             agent_id=NO_AGENT,
-            task_id=self.task.id,
             tenant_id=parts.tenant_id,
             timestamp=now,
             reason=f"nobody was chosen: {failure.reason}",
