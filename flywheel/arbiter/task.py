@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from msgspec import Struct
 
-from flywheel.arbiter.agents.honoured import needs_of
+from flywheel.arbiter.agents.honoured import UNKNOWN_ANSWER, needs_of
 from flywheel.arbiter.agents.reference import estimated_tokens
 from flywheel.arbiter.agents.strategy import FinishReason
 from flywheel.arbiter.agents.text_calls import in_words
@@ -181,7 +181,7 @@ class Task(Struct, frozen=True, kw_only=True):
             languages=self.languages,
             specializations=self.specializations,
             must_have=self.limits.must_have,
-            needs=needs_of(self.asked),
+            needs=(*((UNKNOWN_ANSWER,) if self.given is None else ()), *needs_of(self.asked)),
             length=len(self.text),
             embedding=self.embedding,
         )

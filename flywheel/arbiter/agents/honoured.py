@@ -7,7 +7,9 @@ from flywheel.tasks.source import AgentTask
 
 CHAT = "chat"
 """The need of a task in the chat dialect: an agent that can take part in any conversation."""
-LOCAL = frozenset({CHAT, "temperature", "max_tokens", "max_completion_tokens", "stop", "seed"})
+UNKNOWN_ANSWER = "an answer that nobody published"
+"""The need of a task that is no benchmark's and no environment's: an agent that finds the answer itself."""
+LOCAL = frozenset({CHAT, UNKNOWN_ANSWER, "temperature", "max_tokens", "max_completion_tokens", "stop", "seed"})
 HONOURED: dict[AgentKind, frozenset[str] | None] = {
     "reference": frozenset(),
     "local": LOCAL,

@@ -123,7 +123,7 @@ def service(
 ) -> Iterator[Arbiter]:
     """An arbiter over these agents, judged by a ``ScoreReader`` unless another evaluator is given."""
     for agent_id in agents:
-        AgentRegistry(engine).register(AgentProfile(id=agent_id, kind="reference", **profiles(agent_id)))
+        AgentRegistry(engine).register(AgentProfile(**{"id": agent_id, "kind": "python", **profiles(agent_id)}))
     options.setdefault("execution", settings or ExecutionSettings(refresh_s=0.0))
     with Collector(folder, tenant_id) as collector:
         arbiter = Arbiter(

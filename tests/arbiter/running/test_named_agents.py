@@ -5,14 +5,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from flywheel.arbiter.agents.strategy import Answer, Pieces
+from flywheel.arbiter.agents.reference import ReferenceAgent
+from flywheel.arbiter.agents.strategy import Agent, Answer, Pieces
 from flywheel.arbiter.routing.state import BanditState
 from flywheel.arbiter.running.streaming import TextDelta
+from flywheel.arbiter.task import Task
 from flywheel.errors import AgentError, UnsupportedOptionError
 from flywheel.records import RoutingDecision
 from flywheel.tasks.options import GenerationOptions
 from flywheel.tasks.source import AgentTask
 from tests.arbiter.running.service import ScriptedAgent, broken, logs_of, replaced, service, task
+from tests.fakes import benchmark_task
 
 
 class Breaking(ScriptedAgent):
@@ -50,20 +53,25 @@ def test_an_agent_that_is_not_there_is_no_agent(engine: Engine, tmp_path: Path) 
 
 def test_agents_that_cannot_honour_an_option_do_not_get_the_task(engine: Engine, tmp_path: Path) -> None:
     wanted = replaced(1, options=GenerationOptions(response_format={"type": "json_object"}))
-    kinds = {"able": {"kind": "openai"}}
-    agents = {"unable": ScriptedAgent("0.9"), "able": ScriptedAgent("0.9")}
-    with service(engine, tmp_path, {"unable": agents["unable"]}) as arbiter:
-        with pytest.raises(UnsupportedOptionError, match="unable, of kind reference, cannot honour response_format"):
+    unable = {"unable": ScriptedAgent("0.9")}
+    with service(engine, tmp_path, unable, profiles=lambda _: {"kind": "local"}) as arbiter:
+        with pytest.raises(UnsupportedOptionError, match="unable, of kind local, cannot honour response_format"):
             arbiter.route(wanted)
         result = arbiter.execute_task(wanted)
         assert result.failure is not None
         assert (result.failure.kind, result.failure.refused) == ("no-agent", True)
-    from flywheel.arbiter.profiles import AgentProfile
-    from flywheel.arbiter.registry import AgentRegistry
-
-    AgentRegistry(engine).register(AgentProfile(id="able", **kinds["able"]))  # type: ignore[arg-type]
-    with service(engine, tmp_path, {"unable": agents["unable"]}) as arbiter:
+    able = {"able": ScriptedAgent("0.9")}
+    with service(engine, tmp_path, able, profiles=lambda _: {"kind": "openai"}) as arbiter:
         assert [one.agent_id for one in arbiter.route(wanted).candidate_agents] == ["able"]
+
+
+def test_who_looks_answers_up_is_not_asked_what_nobody_published(engine: Engine, tmp_path: Path) -> None:
+    agents: dict[str, Agent] = {"finds": ScriptedAgent("0.9"), "looks-up": ReferenceAgent()}
+    kinds = {"looks-up": {"kind": "reference"}}
+    published = Task.of_source(benchmark_task(), id="t2")
+    with service(engine, tmp_path, agents, profiles=lambda name: kinds.get(name, {})) as arbiter:
+        assert [one.agent_id for one in arbiter.route(task(1)).candidate_agents] == ["finds"]
+        assert {one.agent_id for one in arbiter.route(published).candidate_agents} == {"finds", "looks-up"}
 
 
 def test_what_cannot_be_taken_back_is_not_begun_anew(engine: Engine, tmp_path: Path) -> None:
