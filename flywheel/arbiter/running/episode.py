@@ -6,7 +6,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from flywheel.arbiter.agents.strategy import Answer, Progress, failed_answer, ignore_progress
-from flywheel.arbiter.episodes import Episode, episode_evaluation, play, reason_of
+from flywheel.arbiter.episode_logs import episode_evaluation, reason_of
+from flywheel.arbiter.episodes import Episode, play
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step
 from flywheel.arbiter.profiles import AgentProfile

@@ -9,7 +9,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.audit_trail.notary import Notary, without_verdict
-from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution, iterations_of_episode
+from flywheel.arbiter.episode_logs import episode_evaluation, episode_execution, iterations_of_episode
+from flywheel.arbiter.episodes import Episode
 from flywheel.arbiter.evaluation.evaluator import Evaluator, NotJudged, Subject, Verdict, failed_verdict
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step, best_of, execution, iterations_of

@@ -18,7 +18,8 @@ import msgspec
 import pytest
 
 from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress
-from flywheel.arbiter.episodes import episode_evaluation, episode_execution, play
+from flywheel.arbiter.episode_logs import episode_evaluation, episode_execution
+from flywheel.arbiter.episodes import play
 from flywheel.arbiter.evaluation.change import Change, FileChange
 from flywheel.arbiter.evaluation.changed_lines import file_changes
 from flywheel.arbiter.evaluation.function_call_evaluator import evaluate
