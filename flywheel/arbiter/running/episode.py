@@ -11,7 +11,7 @@ from flywheel.arbiter.episodes import Episode, play
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step
 from flywheel.arbiter.profiles import AgentProfile
-from flywheel.arbiter.running.recording import NOBODYS_FAULT, cost_of
+from flywheel.arbiter.running.recording import NOBODYS_FAULT, steps_of
 from flywheel.arbiter.task import Failure
 from flywheel.errors import TaskSourceError
 from flywheel.records import RoutingDecision
@@ -72,9 +72,7 @@ def played(
     [episode] = play(turns, [task], start)
     failure = turns.failure
     given_up = failure.reason if failure is not None and failure.kind in NOBODYS_FAULT else None
-    steps = tuple(
-        Step(answer=turn.answer, unjudged=given_up, usd=cost_of(profile, turn.answer)) for turn in episode.turns
-    )
+    steps = steps_of(episode, profile, unjudged=given_up)
     if given_up is not None:
         return Played(episode=None, steps=steps, failure=failure)
     if episode.verification is None:
