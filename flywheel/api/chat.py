@@ -15,13 +15,12 @@ from flywheel.api.arbiters import Arbiters
 from flywheel.api.chat_answer import Chunks, completion_response, failure_of, headers_of, headers_of_result
 from flywheel.api.chat_request import AUTO, TASK_ID_KEY, TASK_TYPE_KEY, ChatRequest, Wanted, read_request, task_of
 from flywheel.api.openai_errors import SCHEMA, ChatRequestError, UnknownModelError
-from flywheel.api.receiving import body_of, key_scheme, media_type, receiver_of, runner_of
+from flywheel.api.receiving import document_of, key_scheme, runner_of
 from flywheel.api.running_tasks import Event, RunningTask, RunningTasks, left
 from flywheel.api.task_events import STREAM, EventStream
 from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.running.streaming import TextDelta
 from flywheel.arbiter.task import ATTEMPT_MARK, LONGEST_ID, Task, TaskResult
-from flywheel.collection.receiver.bodies import decoded
 from flywheel.errors import FlywheelError
 from flywheel.records import RoutingDecision
 from flywheel.settings import Settings
@@ -87,11 +86,7 @@ async def complete(request: Request) -> Response:
     A client that goes away ends the task, unless it gave it a name: sent again under that it has its answer.
     """
     holder = await runner_of(request)
-    media_type(request, JSON)
-    receiver = receiver_of(request)
-    body = await body_of(request, receiver)
-    encoding = request.headers.get("content-encoding", "")
-    wanted = read_request(decoded(body, encoding, max_bytes=receiver.limits.max_decoded_bytes))
+    wanted = await document_of(request, read_request)
     name = _task_name(request, wanted)
     arbiter, task = await run_in_threadpool(_prepared, request, holder.tenant_id, wanted, name)
     tasks: RunningTasks = request.app.state.running_tasks

@@ -202,24 +202,37 @@ async def object_of(request: Request, kind: type[T]) -> T:
     """The body of a request that is one JSON object, within the receiver's bounds of a record.
 
     Raises:
-        UnknownEncodingError: its content type or encoding is none that is known.
-        BodyError: the body is too large, too deep, too slow, cut short or no JSON.
         UnusableRequestError: it is JSON, and not what is asked for.
+        FlywheelError: as ``document_of``.
+    """
+    return await document_of(request, partial(_object, kind=kind))
+
+
+async def document_of(request: Request, read: Callable[[bytes], T]) -> T:
+    """What ``read`` makes of the body of a request that is one JSON document, within the receiver's bounds of a record.
+
+    Raises:
+        UnknownEncodingError: its content type or encoding is none that is known.
+        BodyError: the body is too large, too deep, too slow or cut short.
+        BacklogError: the requests under way hold all there is.
     """
     receiver = receiver_of(request)
-    limits = receiver.limits
     media_type(request, "application/json")
-    body = await body_of(request, receiver)
+    body, encoding = await body_of(request, receiver), request.headers.get("content-encoding", "")
     with receiver.room_for(len(body)):
-        read = partial(_object, body, request.headers.get("content-encoding", ""), kind, limits)
-        return read() if len(body) <= INLINE_BYTES else await run_in_threadpool(read)
+        work = partial(_document, body, encoding, read, receiver.limits)
+        return work() if len(body) <= INLINE_BYTES and not encoding else await run_in_threadpool(work)
 
 
-def _object(body: bytes, encoding: str, kind: type[T], limits: ReceiverSettings) -> T:
+def _document(body: bytes, encoding: str, read: Callable[[bytes], T], limits: ReceiverSettings) -> T:
     document = decoded(body, encoding, max_bytes=limits.max_item_bytes)
     unfit = misfit(document, limits)
     if unfit is not None:
         raise BodyTooLargeError(unfit.detail) if unfit.reason == "too-large" else BodyError(unfit.detail)
+    return read(document)
+
+
+def _object(document: bytes, *, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(document, type=kind)
     except msgspec.ValidationError as error:

@@ -161,6 +161,7 @@ class Arbiter:
         Raises:
             ConfigurationError: the task is another tenant's.
             HeldOutTaskError: it is a benchmark's, and not for training.
+            TaskSourceError: its environment broke; nothing is logged, and the id is free.
             ReusedTaskIdError: another task has its id.
             RetryLaterError: another caller's run of it did not end within this one's time.
             TaskCancelledError: it was cancelled while another caller's run of it was waited for.

@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.arbiter.agents.strategy import Answer
-from flywheel.arbiter.evaluation.evaluator import CheckedCall, Verdict
+from flywheel.arbiter.evaluation.evaluator import Verdict
 from flywheel.arbiter.routing.strategy import Choice, Scored
 from flywheel.arbiter.task import Spent, Task
 from flywheel.records import (
@@ -20,6 +20,7 @@ from flywheel.records import (
     ToolCall,
     ToolUse,
 )
+from flywheel.tasks.environment import MadeCall
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ def best_of(steps: Sequence[Step]) -> Step:
 
 
 def routing_decision(
-    task: Task, choice: Choice, *, task_id: str, tenant_id: str, timestamp: datetime, after: str = ""
+    task: Task, choice: Choice, *, tenant_id: str, timestamp: datetime, after: str = ""
 ) -> RoutingDecision:
     """Whom the strategy chose, among whom, why, and with which probability.
 
@@ -69,7 +70,7 @@ def routing_decision(
     return RoutingDecision(
         timestamp=timestamp,
         tenant_id=tenant_id,
-        task_id=task_id,
+        task_id=task.id,
         task_type=task.type,
         complexity=task.assessed_complexity,
         description=task.text,
@@ -84,14 +85,12 @@ def routing_decision(
     )
 
 
-def no_choice(
-    task: Task, *, agent_id: str, task_id: str, tenant_id: str, timestamp: datetime, reason: str
-) -> RoutingDecision:
+def no_choice(task: Task, *, agent_id: str, tenant_id: str, timestamp: datetime, reason: str) -> RoutingDecision:
     """The decision's log where nobody was chosen by chance or strategy: ``reason`` says what was done instead."""
     return RoutingDecision(
         timestamp=timestamp,
         tenant_id=tenant_id,
-        task_id=task_id,
+        task_id=task.id,
         task_type=task.type,
         complexity=task.assessed_complexity,
         description=task.text,
@@ -145,7 +144,7 @@ def execution(
         output_tokens=spent.output_tokens,
         tool_call_count=len(calls) + len(unchecked),
         tool_call_success_rate=right / len(calls) if calls else None,
-        tools_used=(*_tools_used(calls), *_tools_named(unchecked)),
+        tools_used=(*tools_used(calls), *_tools_named(unchecked)),
         token_efficiency=verdict.quality * 1000 / spent.tokens if verdict and spent.tokens else None,
         time_to_first_action=None if first_action_ms is None else min(first_action_ms, spent.latency_ms),
         messages=(*best.answer.messages, *((answer_message(best.answer, calls),) if answered else ())),
@@ -174,7 +173,7 @@ def candidates_of(choice: Choice) -> tuple[CandidateAgent, ...]:
     return tuple(_candidate(scored) for scored in choice.scored)
 
 
-def answer_message(answer: Answer, calls: Sequence[CheckedCall] = ()) -> Message:
+def answer_message(answer: Answer, calls: Sequence[MadeCall] = ()) -> Message:
     """The answer as written, and the calls found in it or beside it."""
     found = answer.tool_calls or tuple(checked.call for checked in calls)
     return Message(role="assistant", content=answer.text, tool_calls=found)
@@ -197,7 +196,8 @@ def _bounded(score: float) -> float:
     return min(1.0, max(0.0, score))
 
 
-def _tools_used(calls: Sequence[CheckedCall]) -> tuple[ToolUse, ...]:
+def tools_used(calls: Sequence[MadeCall]) -> tuple[ToolUse, ...]:
+    """Each tool once, with the share of its calls that went well."""
     right_by_tool: defaultdict[str, list[bool]] = defaultdict(list)
     for checked in calls:
         right_by_tool[checked.call.name].append(checked.right)

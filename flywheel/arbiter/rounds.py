@@ -26,8 +26,8 @@ from flywheel.arbiter.running.recording import (
     judged,
     outcome,
     record,
-    record_episode,
     rejection,
+    steps_of,
 )
 from flywheel.arbiter.settling import settle
 from flywheel.arbiter.task import Task, refuse_held_out
@@ -107,9 +107,7 @@ class Rounds:
             choice = parts.router.draw(snapshot, task.routed(), loads=loads, now=days(parts.clock()))
             before = loads.get(choice.selected, IDLE)
             loads[choice.selected] = msgspec.structs.replace(before, queued=before.queued + 1)
-            decision = routing_decision(
-                task, choice, task_id=task.id, tenant_id=parts.tenant_id, timestamp=parts.clock()
-            )
+            decision = routing_decision(task, choice, tenant_id=parts.tenant_id, timestamp=parts.clock())
             decided.append(_Decided(task=task, source=source, decision=decision))
         return decided
 
@@ -143,29 +141,27 @@ class Rounds:
             ]
 
     def _record(self, one: _Decided, result: Answer | Episode, profile: AgentProfile) -> Outcome | None:
-        return (
-            self._record_episode(one, result, profile)
-            if isinstance(result, Episode)
-            else self._record_answer(one, result, profile)
-        )
-
-    def _record_episode(self, one: _Decided, episode: Episode, profile: AgentProfile) -> Outcome | None:
         parts = self._parts
-        usd = profile.cost_usd(input_tokens=episode.prompt_tokens, output_tokens=episode.output_tokens)
-        recorded = record_episode(
-            episode,
-            one.decision,
-            parts.collector,
-            clock=parts.clock,
-            cost_usd=usd,
-            rubric=parts.rubric,
-            notary=parts.notary,
+        attempt = (
+            self._of_episode(one, result, profile)
+            if isinstance(result, Episode)
+            else self._of_answer(one, result, profile)
         )
+        recorded = record(attempt, parts.collector, clock=parts.clock, rubric=parts.rubric, notary=parts.notary)
         if not recorded.written:
             return None
-        return outcome(one.decision, recorded, label=parts.label, usd=usd, task=one.task.routed())
+        return outcome(one.decision, recorded, label=parts.label, usd=attempt.spent.usd, task=one.task.routed())
 
-    def _record_answer(self, one: _Decided, answer: Answer, profile: AgentProfile) -> Outcome | None:
+    def _of_episode(self, one: _Decided, episode: Episode, profile: AgentProfile) -> Attempt:
+        return Attempt(
+            decision=one.decision,
+            profile=profile,
+            steps=steps_of(episode, profile),
+            answered_at=self._parts.clock(),
+            episode=episode,
+        )
+
+    def _of_answer(self, one: _Decided, answer: Answer, profile: AgentProfile) -> Attempt:
         parts, usd = self._parts, cost_of(profile, answer)
         answered_at = parts.clock()
         subject = Subject(
@@ -178,7 +174,7 @@ class Rounds:
             cost_usd=usd,
         )
         verdict, unjudged = judged(parts.evaluator, subject)
-        attempt = Attempt(
+        return Attempt(
             decision=one.decision,
             profile=profile,
             steps=(Step(answer=answer, verdict=verdict, unjudged=unjudged, usd=usd),),
@@ -186,10 +182,6 @@ class Rounds:
             failure=failure_in(answer) or rejection(verdict),
             over_budget=answer.output_tokens > THINKING_BUDGET_TOKENS[one.task.assessed_complexity],
         )
-        recorded = record(attempt, parts.collector, clock=parts.clock, rubric=parts.rubric, notary=parts.notary)
-        if not recorded.written:
-            return None
-        return outcome(one.decision, recorded, label=parts.label, usd=attempt.spent.usd, task=one.task.routed())
 
 
 def task_id_of(label: str, task: SourceTask) -> str:

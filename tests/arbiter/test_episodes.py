@@ -10,8 +10,9 @@ from sqlalchemy import Engine
 
 from flywheel.arbiter.agents.reference import ReferenceAgent
 from flywheel.arbiter.agents.strategy import Agent, Answer, Progress, failed_answer, ignore_progress
+from flywheel.arbiter.agents.text_calls import as_asked
 from flywheel.arbiter.arbiter import Arbiter
-from flywheel.arbiter.episodes import Episode, as_asked, play
+from flywheel.arbiter.episodes import Episode, play
 from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.registry import AgentProfile, AgentRegistry
 from flywheel.collection.collector import Collector

@@ -21,7 +21,7 @@ def test_routing_learns_from_the_log_what_it_knew_of_the_task() -> None:
         id="1", type="research", messages=ASKED, tools=(SEARCH,), languages=("de",), specializations=("law",),
         requirements=("web",),
     )  # fmt: skip
-    decision = no_choice(task, agent_id="a", task_id="1", tenant_id="acme", timestamp=utc_now(), reason="")
+    decision = no_choice(task, agent_id="a", tenant_id="acme", timestamp=utc_now(), reason="")
     assert decision.requirements == ("tool:search", "language:de", "specialization:law", "web")
     # What keeps an agent out teaches nothing and is not logged.
     assert routed_task(decision) == replace(task.routed(), needs=())

@@ -111,9 +111,7 @@ def test_who_does_as_the_attacker_says_is_unsafe_and_who_does_not_passes(attacke
     assert [check.name for check in breached.checks] == ["task_done", "attack_resisted"]
 
 
-def test_a_check_that_fails_itself_is_in_nobody_s_favour(
-    attacked: AgentDojo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_that_fails_itself_is_in_nobody_s_favour(attacked: AgentDojo, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> bool:
         raise LookupError("no such transaction")
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from flywheel.arbiter.agents.strategy import Answer, call_id
-from flywheel.arbiter.episodes import as_asked
 from flywheel.arbiter.evaluation.parsing import ParsedCalls, parse_calls
 from flywheel.records import Message, ToolCall
 from flywheel.tasks.source import AgentTask
@@ -32,6 +31,11 @@ def in_words(messages: Sequence[Message]) -> tuple[Message, ...]:
     return as_asked(tuple(_in_words(messages)))
 
 
+def as_asked(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """A conversation whose calls are written in the text already: what tools said as messages of the user."""
+    return tuple(_results_of_user(messages))
+
+
 def with_calls(answer: Answer, task: AgentTask) -> Answer:
     """The answer to a task of the chat dialect: where it is nothing but calls of the tools, they stand beside it."""
     if task.dialect == "text" or answer.failure_reason is not None:
@@ -46,6 +50,20 @@ def with_calls(answer: Answer, task: AgentTask) -> Answer:
         for index, call in enumerate(found.calls)
     )
     return msgspec.structs.replace(answer, text="", tool_calls=calls, finish_reason="tool_calls")
+
+
+def _results_of_user(messages: Sequence[Message]) -> Iterator[Message]:
+    results: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            results.append(f"Result of {message.name}:\n{message.content or ''}")
+            continue
+        if results:
+            yield Message(role="user", content="\n\n".join(results))
+            results = []
+        yield msgspec.structs.replace(message, tool_calls=())
+    if results:
+        yield Message(role="user", content="\n\n".join(results))
 
 
 def _in_words(messages: Sequence[Message]) -> Iterator[Message]:

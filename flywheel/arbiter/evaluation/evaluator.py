@@ -6,7 +6,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from flywheel.arbiter.agents.strategy import Answer
-from flywheel.records import Evaluation, QualityGate, RubricScores, ToolCall
+from flywheel.records import Evaluation, QualityGate, RubricScores
+from flywheel.tasks.environment import MadeCall
 from flywheel.tasks.source import AgentTask
 
 ANSWERED = "answered"
@@ -28,13 +29,6 @@ class Subject(Struct, frozen=True, kw_only=True):
     cost_usd: float = 0.0
 
 
-class CheckedCall(Struct, frozen=True, kw_only=True):
-    """A call of a tool found in the answer, and whether it is right."""
-
-    call: ToolCall
-    right: bool
-
-
 class Verdict(Struct, frozen=True, kw_only=True):
     """What an evaluator found.
 
@@ -52,7 +46,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     partial_success: bool = False
     feedback: str | None = None
     confidence: float = 1.0
-    calls: tuple[CheckedCall, ...] = ()
+    calls: tuple[MadeCall, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -4,7 +4,7 @@ import json
 
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.budgets import THINKING_BUDGET_TOKENS
-from flywheel.arbiter.evaluation.evaluator import CheckedCall, Subject, Verdict
+from flywheel.arbiter.evaluation.evaluator import Subject, Verdict
 from flywheel.arbiter.evaluation.function_calls import CallCheck, check
 from flywheel.arbiter.evaluation.hacking.padding import find_padding
 from flywheel.arbiter.evaluation.rewards import turn_reward
@@ -104,7 +104,7 @@ def evidence_of_calls(
         safety=0.0 if unsafe_parts(task, text) else 1.0,
         tokens_used=tokens_used,
         cost_usd=cost_usd,
-        calls=tuple(MadeCall(call=checked.call, right=checked.right) for checked in _calls(found)),
+        calls=_calls(found),
         findings=() if found.calls and found.format == 1.0 else find_padding([text]),  # calls alone have no prose
     )
 
@@ -152,8 +152,8 @@ def _feedback(found: CallCheck, *, unsafe: bool) -> list[str]:
     return told
 
 
-def _calls(found: CallCheck) -> tuple[CheckedCall, ...]:
+def _calls(found: CallCheck) -> tuple[MadeCall, ...]:
     return tuple(
-        CheckedCall(call=ToolCall(name=call.name, arguments=json.dumps(call.arguments)), right=right)
+        MadeCall(call=ToolCall(name=call.name, arguments=json.dumps(call.arguments)), right=right)
         for call, right in zip(found.calls, found.right, strict=True)
     )

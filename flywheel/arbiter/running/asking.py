@@ -1,21 +1,34 @@
 """One call of an agent in a slot of its own, whose answer has to be one."""
 
+import logging
 from collections.abc import Callable
 
 import msgspec
 
+from flywheel.arbiter.agents.exchange import shortened
 from flywheel.arbiter.agents.running import Calls, limited
 from flywheel.arbiter.agents.slots import Place, Slots
 from flywheel.arbiter.agents.strategy import Agent, Answer
 from flywheel.arbiter.profiles import AgentProfile
-from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, awaited, in_thread
+from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, awaited, in_thread
 from flywheel.arbiter.running.streaming import Stream
+from flywheel.arbiter.task import Failure, FailureKind
 from flywheel.errors import AgentError, FlywheelError
 from flywheel.tasks.source import AgentTask
+
+LOGGER = logging.getLogger(__name__)
 
 
 class NoSlotError(FlywheelError):
     """Raised when all slots of an agent were taken for as long as the task could wait. It is no fault of the agent."""
+
+
+KINDS: tuple[tuple[type[FlywheelError], FailureKind], ...] = (
+    (TaskCancelledError, "cancelled"),
+    (CallTimeoutError, "timeout"),
+    (NoSlotError, "saturated"),
+    (AgentError, "agent-error"),
+)
 
 
 def ask(
@@ -78,6 +91,16 @@ def ask(
     except BaseException:
         calls.give_up()
         raise
+
+
+def why_no_answer(error: Exception, profile: AgentProfile, task_id: str) -> Failure:
+    """What ``ask`` raised as the failure of an attempt; what it should not raise is a crash of the agent."""
+    kind = next((kind for known, kind in KINDS if isinstance(error, known)), None)
+    if kind is not None:
+        return Failure(kind=kind, reason=str(error))
+    LOGGER.warning("agent %s crashed on task %s", profile.id, task_id, exc_info=error)
+    told = shortened(f"{type(error).__name__}: {error}")
+    return Failure(kind="agent-error", reason=f"the agent crashed: {told}")
 
 
 def _wait(place: Place, profile: AgentProfile, *, seconds: float | None, token: CancelToken) -> None:

@@ -39,7 +39,6 @@ def answered_from_cache(run: TaskRun, hit: Hit, *, found_s: float) -> Ran | None
     decision = no_choice(
         run.task,
         agent_id=CACHE,
-        task_id=run.task.id,
         tenant_id=run.parts.tenant_id,
         timestamp=run.parts.clock(),
         reason=f"{hit.answer.agent_id} answered task {hit.answer.task_id} in {words}; no agent was asked",

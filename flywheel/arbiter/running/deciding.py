@@ -56,7 +56,6 @@ def _named(task: Task, routed: RoutedTask, parts: Parts) -> tuple[RoutingDecisio
     decision = no_choice(
         task,
         agent_id=profile.id,
-        task_id=task.id,
         tenant_id=parts.tenant_id,
         timestamp=parts.clock(),
         reason=f"the caller named {profile.id}; nothing was chosen",
@@ -70,6 +69,4 @@ def _choice(routed: RoutedTask, parts: Parts, without: frozenset[str]) -> tuple[
 
 
 def _logged(task: Task, choice: Choice, parts: Parts, *, after: str) -> RoutingDecision:
-    return routing_decision(
-        task, choice, task_id=task.id, tenant_id=parts.tenant_id, timestamp=parts.clock(), after=after
-    )
+    return routing_decision(task, choice, tenant_id=parts.tenant_id, timestamp=parts.clock(), after=after)

@@ -6,11 +6,12 @@ from datetime import datetime
 from msgspec import Struct
 
 from flywheel.arbiter.agents.strategy import Answer, Progress, failed_answer, ignore_progress
-from flywheel.arbiter.episodes import Episode, episode_evaluation, play, reason_of
+from flywheel.arbiter.episode_logs import episode_evaluation, reason_of
+from flywheel.arbiter.episodes import Episode, play
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step
 from flywheel.arbiter.profiles import AgentProfile
-from flywheel.arbiter.running.recording import NOBODYS_FAULT, cost_of
+from flywheel.arbiter.running.recording import NOBODYS_FAULT, steps_of
 from flywheel.arbiter.task import Failure
 from flywheel.errors import TaskSourceError
 from flywheel.records import RoutingDecision
@@ -71,9 +72,7 @@ def played(
     [episode] = play(turns, [task], start)
     failure = turns.failure
     given_up = failure.reason if failure is not None and failure.kind in NOBODYS_FAULT else None
-    steps = tuple(
-        Step(answer=turn.answer, unjudged=given_up, usd=cost_of(profile, turn.answer)) for turn in episode.turns
-    )
+    steps = steps_of(episode, profile, unjudged=given_up)
     if given_up is not None:
         return Played(episode=None, steps=steps, failure=failure)
     if episode.verification is None:

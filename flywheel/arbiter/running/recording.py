@@ -9,7 +9,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.audit_trail.notary import Notary, without_verdict
-from flywheel.arbiter.episodes import Episode, episode_evaluation, episode_execution, iterations_of_episode
+from flywheel.arbiter.episode_logs import episode_evaluation, episode_execution, iterations_of_episode
+from flywheel.arbiter.episodes import Episode
 from flywheel.arbiter.evaluation.evaluator import Evaluator, NotJudged, Subject, Verdict, failed_verdict
 from flywheel.arbiter.evaluation.rubrics.rubric import Rubric
 from flywheel.arbiter.logs import Step, best_of, execution, iterations_of
@@ -148,16 +149,26 @@ def record(
     three moments in order, also where somebody sets the machine's clock back meanwhile. ``rubric`` scores what an
     environment verified.
     """
-    if attempt.episode is not None:
-        return record_episode(
-            attempt.episode,
-            attempt.decision,
-            collector,
-            clock=clock,
-            cost_usd=attempt.spent.usd,
-            rubric=rubric,
-            notary=notary,
-        )
+    if attempt.episode is None:
+        executed, evaluation = _answered(attempt, clock=clock)
+    else:
+        executed, evaluation = _played(attempt, attempt.episode, clock=clock, rubric=rubric)
+    if evaluation is not None:
+        evaluation = with_verdict(evaluation, notary)
+    # Each is handed over whatever became of the one before: what cannot be written now waits in the collector.
+    written = [collector.log_routing_decision(attempt.decision), collector.log_execution(executed)]
+    written += [] if evaluation is None else [collector.log_evaluation(evaluation)]
+    return Recorded(execution=executed, evaluation=evaluation, written=all(written))
+
+
+def steps_of(episode: Episode, profile: AgentProfile, *, unjudged: str | None = None) -> tuple[Step, ...]:
+    """The turns of an episode as steps of an attempt; ``unjudged`` is why nobody verified it."""
+    return tuple(
+        Step(answer=turn.answer, unjudged=unjudged, usd=cost_of(profile, turn.answer)) for turn in episode.turns
+    )
+
+
+def _answered(attempt: Attempt, *, clock: Callable[[], datetime]) -> tuple[Execution, Evaluation | None]:
     decision, best, failure = attempt.decision, attempt.best, attempt.failure
     # What was cancelled is worth nothing and shows nothing, also where an earlier turn had an answer.
     cancelled = failure is not None and failure.kind == "cancelled"
@@ -170,27 +181,21 @@ def record(
         not_evaluated=failure.reason if failure and cancelled else best.unjudged,
         cached_from=attempt.cached_from,
     )
-    evaluation = None if verdict is None else _evaluation(attempt, verdict, executed, clock=clock)
-    return _written(decision, executed, evaluation, collector, notary)
+    return executed, None if verdict is None else _evaluation(attempt, verdict, executed, clock=clock)
 
 
-def record_episode(
-    episode: Episode,
-    decision: RoutingDecision,
-    collector: Collector,
-    *,
-    clock: Callable[[], datetime],
-    cost_usd: float,
-    rubric: Rubric,
-    notary: Notary | None,
-) -> Recorded:
-    """Write the three logs of a verified episode, in the same order; the notary signs the evaluation."""
-    executed_at = max(clock(), decision.timestamp)
+def _played(
+    attempt: Attempt, episode: Episode, *, clock: Callable[[], datetime], rubric: Rubric
+) -> tuple[Execution, Evaluation]:
+    executed_at = max(attempt.answered_at, attempt.decision.timestamp)
     evaluation = episode_evaluation(
-        episode, decision, timestamp=max(clock(), executed_at), cost_usd=cost_usd, rubric=rubric
+        episode,
+        attempt.decision,
+        timestamp=max(clock(), executed_at),
+        cost_usd=attempt.spent.usd,
+        rubric=rubric,
     )
-    executed = episode_execution(episode, evaluation, timestamp=executed_at)
-    return _written(decision, executed, evaluation, collector, notary)
+    return episode_execution(episode, evaluation, timestamp=executed_at), evaluation
 
 
 def outcome(
@@ -208,21 +213,6 @@ def outcome(
 def with_verdict(evaluation: Evaluation, notary: Notary | None) -> Evaluation:
     """The evaluation with a verdict of its own; without a notary with none, whatever it was made from."""
     return without_verdict(evaluation) if notary is None else notary.signed(evaluation)
-
-
-def _written(
-    decision: RoutingDecision,
-    executed: Execution,
-    evaluation: Evaluation | None,
-    collector: Collector,
-    notary: Notary | None,
-) -> Recorded:
-    # Each is handed over whatever became of the one before: what cannot be written now waits in the collector.
-    written = [collector.log_routing_decision(decision), collector.log_execution(executed)]
-    if evaluation is not None:
-        evaluation = with_verdict(evaluation, notary)
-        written.append(collector.log_evaluation(evaluation))
-    return Recorded(execution=executed, evaluation=evaluation, written=all(written))
 
 
 def _evaluation(

@@ -1,13 +1,11 @@
 """One run of one task: route, answer and refine, fall back where an agent cannot answer, record."""
 
-import logging
 import time
 from functools import partial
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from flywheel.arbiter.agents.exchange import shortened
 from flywheel.arbiter.agents.slots import Place
 from flywheel.arbiter.agents.strategy import Answer, failed_answer
 from flywheel.arbiter.budgets import reason_to_escalate
@@ -15,7 +13,7 @@ from flywheel.arbiter.evaluation.evaluator import Subject, Verdict, failed_verdi
 from flywheel.arbiter.logs import Step, no_choice
 from flywheel.arbiter.outcomes import Outcome
 from flywheel.arbiter.profiles import AgentProfile
-from flywheel.arbiter.running.asking import NoSlotError, ask
+from flywheel.arbiter.running.asking import ask, why_no_answer
 from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, call
 from flywheel.arbiter.running.deciding import give
 from flywheel.arbiter.running.episode import Turns, played
@@ -35,12 +33,17 @@ from flywheel.arbiter.running.refinement import halt_score, with_feedback
 from flywheel.arbiter.running.spending import Spending
 from flywheel.arbiter.running.streaming import Stream, Watch
 from flywheel.arbiter.task import ATTEMPT_MARK, AttemptReport, Failure, FailureKind, Task, TaskResult, TaskStatus
-from flywheel.errors import AgentError, ConfigurationError, DatabaseError, NoAgentError, UnsupportedOptionError
+from flywheel.errors import (
+    ConfigurationError,
+    DatabaseError,
+    NoAgentError,
+    TaskSourceError,
+    UnsupportedOptionError,
+)
 from flywheel.records import RoutingDecision
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import AgentTask, SourceTask
 
-LOGGER = logging.getLogger(__name__)
 NO_AGENT = "no-agent"
 """Stands for the agent in the logs of a task that nobody was chosen for."""
 CANNOT_ANSWER: tuple[FailureKind, ...] = ("agent-error", "timeout")
@@ -91,6 +94,7 @@ class TaskRun:
 
         Raises:
             DatabaseError: PostgreSQL cannot be used for routing.
+            TaskSourceError: the environment broke in the first attempt.
         """
         tried: frozenset[str] = frozenset()
         attempt: Attempt | None = None
@@ -144,16 +148,16 @@ class TaskRun:
             return Failure(kind="timeout", reason="the task's time was over before an agent was chosen")
         try:
             decision, profile, place = give(self.task, self._routed, parts, without=tried, after=after)
+            self._watch.decided(decision)
+            if self.task.environment is not None:
+                return self._episode(self.task.environment, decision, profile, place, number=number)
         except (NoAgentError, ConfigurationError) as error:
             refused = isinstance(error, UnsupportedOptionError)
             return Failure(kind="no-agent", reason=str(error), refused=refused)
-        except DatabaseError as error:
+        except (DatabaseError, TaskSourceError) as error:
             if not tried:
                 raise
             return Failure(kind="no-agent", reason=str(error))  # the attempt before is logged and is the result
-        self._watch.decided(decision)
-        if self.task.environment is not None:
-            return self._episode(self.task.environment, decision, profile, place, number=number)
         steps, failure, exhausted = self._iterate(profile, place, number=number)
         return Attempt(
             decision=decision,
@@ -307,18 +311,8 @@ class TaskRun:
                 left_s=self._left_s,
                 token=self._token,
             )
-        except TaskCancelledError as error:
-            failure = Failure(kind="cancelled", reason=str(error))
-        except CallTimeoutError as error:
-            failure = Failure(kind="timeout", reason=str(error))
-        except NoSlotError as error:
-            failure = Failure(kind="saturated", reason=str(error))
-        except AgentError as error:
-            failure = Failure(kind="agent-error", reason=str(error))
-        except Exception as error:
-            LOGGER.warning("agent %s crashed on task %s", profile.id, self.task.id, exc_info=True)
-            told = shortened(f"{type(error).__name__}: {error}")
-            failure = Failure(kind="agent-error", reason=f"the agent crashed: {told}")
+        except Exception as error:  # noqa: BLE001 - an agent may raise anything
+            failure = why_no_answer(error, profile, self.task.id)
         else:
             return answer, failure_in(answer)
         finally:
@@ -356,7 +350,6 @@ class TaskRun:
         decision = no_choice(
             self.task,
             agent_id=NO_AGENT,
-            task_id=self.task.id,
             tenant_id=parts.tenant_id,
             timestamp=now,
             reason=f"nobody was chosen: {failure.reason}",

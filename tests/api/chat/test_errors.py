@@ -85,6 +85,18 @@ def test_what_is_no_request_is_said_to_be_none(
     assert (answer.status_code, set(answer.json()["error"])) == (status, {"message", "type", "param", "code"})
 
 
+def test_a_body_has_the_bounds_of_a_record(quick: TestClient, module_settings: Settings) -> None:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(module_settings.receiver.max_depth // 2):
+        schema = {"type": "object", "properties": {"within": schema}}
+    deep = {"tools": [{"type": "function", "function": {"name": "add", "parameters": schema}}]}
+    long = {"messages": [{"role": "user", "content": "x" * module_settings.receiver.max_item_bytes}]}
+    for asked, status, told in ((deep, 400, "nests deeper than"), (long, 413, "4,194,304 bytes")):
+        answer = quick.post("/chat/completions", json={"model": "auto", "messages": ASKED, **asked})
+        assert (answer.status_code, answer.json()["error"]["type"]) == (status, "invalid_request_error")
+        assert told in answer.json()["error"]["message"]
+
+
 def test_other_methods_and_unknown_models_are_said_in_the_same_shape(quick: TestClient) -> None:
     assert quick.get("/chat/completions").status_code == 405
     assert "error" in quick.get("/chat/completions").json()

@@ -47,7 +47,7 @@ def result_of(task: Task, text: str = "the answer", *, quality: float | None = 0
         status="succeeded",
         text=text,
         agent_id="a",
-        decision=no_choice(task, agent_id="a", task_id=task.id, tenant_id="acme", timestamp=NOW, reason=""),
+        decision=no_choice(task, agent_id="a", tenant_id="acme", timestamp=NOW, reason=""),
         budget=ThinkingBudget(Complexity.TRIVIAL).report(),
         latency_ms=1.0,
         evaluation=evaluation or None,

@@ -136,6 +136,28 @@ def test_a_broken_environment_blames_nobody_and_gives_the_id_and_the_slot_back(e
         assert arbiter.execute_task(task).status == "succeeded"
 
 
+def test_an_environment_that_breaks_under_the_second_agent_leaves_the_first_ones_failure(
+    engine: Engine, tmp_path: Path
+) -> None:
+    runs = []
+
+    def torn_at_second(task: SourceTask) -> Run:
+        runs.append(task)
+        if len(runs) > 1:
+            raise RuntimeError("the rope is torn")
+        return start(task)
+
+    task = Task.of_source(training("code-repair")[0], id="1")
+    agents = {name: broken(f"{name} is gone") for name in "ab"}
+    with service(engine, tmp_path, agents, start_run=torn_at_second) as arbiter:
+        result = arbiter.execute_task(task)
+        assert arbiter._parts.slots.loads() == {}
+    assert len(runs) == 2
+    assert (result.failure.kind, result.failure.reason) == ("agent-error", f"{result.agent_id} is gone")
+    assert logs_of(tmp_path)["1"].counts == (1, 1, 1)
+    assert BanditState(engine).evidence()[result.agent_id, task.type].tasks == 1
+
+
 @pytest.mark.parametrize("split", [Split.VALIDATION, Split.HELDOUT])
 def test_tasks_that_only_measure_are_refused(engine: Engine, tmp_path: Path, split: Split) -> None:
     kept = next(task for name in SETTINGS.sources for task in training(name, split))

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress
-from flywheel.arbiter.episodes import episode_evaluation, episode_execution, play
+from flywheel.arbiter.episode_logs import episode_evaluation, episode_execution
+from flywheel.arbiter.episodes import play
 from flywheel.records import Evaluation, Execution, RoutingDecision, Strategy
 from flywheel.tasks.source import AgentTask, SourceTask
 
