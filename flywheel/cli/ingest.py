@@ -76,7 +76,9 @@ def ingest(
     from flywheel.collection import ingest as collection
 
     with progress_bar() as progress:
-        report = collection.ingest(paths, settings.segments_dir, request, progress=progress)
+        report = collection.ingest(
+            paths, settings.segments_dir, request, progress=progress, processes=processes_of(settings)
+        )
     say_if_halted(settings)
     show(report, as_json=as_json)
     if report.rejected and not report.points + report.waiting + report.duplicates:
@@ -111,10 +113,17 @@ def follow(settings: "Settings", folder: Path, request: "Request", *, every: flo
     if not as_json:
         click.echo(f"watching {folder}; interrupt to end", err=True)
     try:
-        for report in watched(folder, settings.segments_dir, request, every_s=every):
+        for report in watched(folder, settings.segments_dir, request, every_s=every, processes=processes_of(settings)):
             show(report, as_json=as_json, in_one_line=True)
     except KeyboardInterrupt:
         click.echo("ended; what was taken is safe", err=True)
+
+
+def processes_of(settings: "Settings") -> int:
+    """How many processes may read a large document."""
+    from flywheel.pool.workers import cores
+
+    return settings.pool_processes or cores()
 
 
 def show(report: "FidelityReport", *, as_json: bool, in_one_line: bool = False) -> None:

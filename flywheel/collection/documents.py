@@ -26,7 +26,7 @@ from msgspec import Struct
 from typing_extensions import override
 
 from flywheel.collection.importers.interface import Opening, Rejected
-from flywheel.collection.json_records import opening_keys
+from flywheel.collection.json_records import RawRecord, opening_keys, raw_records
 from flywheel.errors import SegmentError
 from flywheel.pool.headers import FIRST_MOMENT
 
@@ -125,6 +125,10 @@ class Document:
     def name(self) -> str:
         """Its path, within its archive too."""
         return self.opening.name
+
+    def raw_records(self, lists: tuple[str, ...]) -> Iterator[RawRecord | Rejected]:
+        """Its JSON objects as ``json_records.records`` has them, not decoded; reading may raise ``UNREADABLE``."""
+        return raw_records(self.opening, self.stream, lists)
 
 
 class Unopened(Struct, frozen=True):

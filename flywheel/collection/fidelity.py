@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from flywheel.collection.completion import Completed
 from flywheel.collection.importers.interface import Rejected, Run
@@ -90,6 +91,19 @@ class FidelityReport(Struct, frozen=True, kw_only=True, rename="camel"):
     segments: int = 0
 
 
+class Tally(Struct, frozen=True, kw_only=True):
+    """What is counted of one record whose logs are written; the fields are those of the account."""
+
+    points: int = 0
+    waiting: int = 0
+    tool_calls: int = 0
+    agents: tuple[str, ...] = ()
+    task_types: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    present: tuple[str, ...] = ()
+    fit: tuple[str, ...] = ()
+
+
 class Account(Struct, kw_only=True):
     """Counts as records come; of one file, or of several added up."""
 
@@ -116,51 +130,18 @@ class Account(Struct, kw_only=True):
                 Example(file=file, line=rejected.line, item=rejected.item, reason=reason, detail=rejected.detail[:500])
             )
 
-    def take(self, run: Run, completed: Completed) -> None:
-        """Count a run whose logs were written."""
-        self.points += not completed.waits
-        self.waiting += completed.waits
-        self.tool_calls += sum(tally.calls for tally in run.tools.values())
-        self._name(completed.agent_id, completed.task_type)
-        add(self.rules, completed.rules)
-        add(self.present, (name for name, there in presence(run, completed) if there))
-        self._fits(bool(run.messages) and not completed.waits, token_ids=run.token_ids)
-
-    def take_logs(self, logs: Sequence[Log]) -> None:
-        """Count the logs of one task as they came; without all three kinds it waits for the others."""
-        whole = {type(log) for log in logs} >= {RoutingDecision, Execution, Evaluation}
-        self.points += whole
-        self.waiting += not whole
-        for log in logs:
-            self.take_log(log)
-
-    def take_log(self, log: Log) -> None:
-        """Count what one log has. Which tasks are complete is counted elsewhere."""
-        if isinstance(log, RoutingDecision):
-            self._name(log.selected_agent_id, log.task_type)
-            add(self.present, ("timestamp", *(("routing",) if log.candidate_agents else ())))
-        elif isinstance(log, Execution):
-            self.tool_calls += log.tool_call_count
-            measured = {
-                "latencyMs": log.latency_ms,
-                "tokensUsed": log.tokens_used,
-                "timeToFirstAction": log.time_to_first_action,
-                "messages": log.messages or None,
-                "toolCallSuccessRate": log.tool_call_success_rate,
-            }
-            add(self.present, (name for name, value in measured.items() if value is not None))
-            self._fits(bool(log.messages), token_ids=False)
-        elif isinstance(log, Evaluation):
-            add(self.present, ("reward", "safety", "rubric"))
-
-    def _name(self, agent_id: str, task_type: str) -> None:
+    def take(self, tally: Tally) -> None:
+        """Count a record whose logs were written."""
+        self.points += tally.points
+        self.waiting += tally.waiting
+        self.tool_calls += tally.tool_calls
         if len(self.agents) < NAMES_KEPT:
-            self.agents.add(agent_id)
+            self.agents.update(tally.agents)
         if len(self.task_types) < NAMES_KEPT:
-            self.task_types.add(task_type)
-
-    def _fits(self, conversation: bool, *, token_ids: bool) -> None:
-        add(self.fit, ("sft",) * conversation + ("onPolicyRl",) * (conversation and token_ids))
+            self.task_types.update(tally.task_types)
+        add(self.rules, tally.rules)
+        add(self.present, tally.present)
+        add(self.fit, tally.fit)
 
     def merge(self, other: "Account") -> None:
         """Add another account."""
@@ -188,6 +169,62 @@ def add(counts: dict[str, int], names: Iterable[str]) -> None:
     """Count each of the names once."""
     for name in names:
         counts[name] = counts.get(name, 0) + 1
+
+
+def tally_of(run: Run, completed: Completed) -> Tally:
+    """What is counted of a run with its logs."""
+    return Tally(
+        points=not completed.waits,
+        waiting=completed.waits,
+        tool_calls=sum(tally.calls for tally in run.tools.values()),
+        agents=(completed.agent_id,),
+        task_types=(completed.task_type,),
+        rules=completed.rules,
+        present=tuple(name for name, there in presence(run, completed) if there),
+        fit=fit_for(bool(run.messages) and not completed.waits, token_ids=run.token_ids),
+    )
+
+
+def tally_of_task(logs: Sequence[Log]) -> Tally:
+    """What is counted of the logs of one task as they came; without all three kinds it waits for the others."""
+    whole = {type(log) for log in logs} >= {RoutingDecision, Execution, Evaluation}
+    return replace(tally_of_logs(logs), points=whole, waiting=not whole)
+
+
+def tally_of_logs(logs: Sequence[Log]) -> Tally:
+    """What logs have. Which tasks are complete is counted elsewhere."""
+    routed = [log for log in logs if isinstance(log, RoutingDecision)]
+    executed = [log for log in logs if isinstance(log, Execution)]
+    return Tally(
+        tool_calls=sum(log.tool_call_count for log in executed),
+        agents=tuple(log.selected_agent_id for log in routed),
+        task_types=tuple(log.task_type for log in routed),
+        present=tuple(name for log in logs for name in present_in(log)),
+        fit=tuple(name for log in executed for name in fit_for(bool(log.messages), token_ids=False)),
+    )
+
+
+def present_in(log: Log) -> Iterable[str]:
+    """Which fields of a complete point a log has."""
+    if isinstance(log, RoutingDecision):
+        return ("timestamp", *(("routing",) if log.candidate_agents else ()))
+    if isinstance(log, Evaluation):
+        return ("reward", "safety", "rubric")
+    if not isinstance(log, Execution):
+        return ()
+    measured = {
+        "latencyMs": log.latency_ms,
+        "tokensUsed": log.tokens_used,
+        "timeToFirstAction": log.time_to_first_action,
+        "messages": log.messages or None,
+        "toolCallSuccessRate": log.tool_call_success_rate,
+    }
+    return (name for name, value in measured.items() if value is not None)
+
+
+def fit_for(conversation: bool, *, token_ids: bool) -> tuple[str, ...]:
+    """What something with a conversation is fit for by its form."""
+    return ("sft",) * conversation + ("onPolicyRl",) * (conversation and token_ids)
 
 
 def presence(run: Run, completed: Completed) -> Iterable[tuple[str, bool]]:

@@ -41,10 +41,16 @@ def ingest(
     request: Request | None = None,
     *,
     progress: Callable[[str, int], None] | None = None,
+    processes: int = 1,
 ) -> FidelityReport:
     """Take files, folders, globs or standard input (``-``).
 
-    ``progress`` hears the file's name and bytes read of it, as they are read.
+    Args:
+        paths: what to take.
+        segments_dir: where the logs go.
+        request: how they are to be taken.
+        progress: hears the file's name and bytes read of it, as they are read.
+        processes: that decode a large document side by side, besides this one; 1: none but this one.
 
     Raises:
         ConfigurationError: the format asked for does not exist.
@@ -55,7 +61,7 @@ def ingest(
         importer_of(request.format)
     started = time.monotonic()
     segments_dir.mkdir(parents=True, exist_ok=True)
-    importing = Import(segments_dir, request, progress)
+    importing = Import(segments_dir, request, progress, processes)
     total, counts = Account(), {"files": 0, "known_files": 0, "bytes": 0, "segments": 0}
 
     def take(several: list[str], *, alone: bool) -> None:

@@ -7,12 +7,12 @@ again a record has fewer colons than before only if a key was there twice.
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from flywheel.collection.importers.interface import Json, Rejected
+from flywheel.collection.importers.interface import Json, Opening, Rejected
 from flywheel.collection.json_split import Oversized, split
 
 if TYPE_CHECKING:
@@ -34,6 +34,15 @@ encode = msgspec.json.Encoder().encode
 ESCAPED = b"\\u003"
 """How a colon that is no separator may be written, among others: where it is, the count does not tell."""
 UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
+
+
+class RawRecord(NamedTuple):
+    """One JSON object of a document as its bytes; the fields are those of ``Record``."""
+
+    raw: bytes
+    line: int
+    item: str = ""
+    key: str = ""
 
 
 class Record(Struct, frozen=True, kw_only=True):
@@ -60,13 +69,23 @@ def records(document: "Document", *lists: str) -> Iterator[Record | Rejected]:
     Of an object that has one of ``lists`` first the object without them comes, then each of their elements. Whatever
     is wrong comes as ``Rejected``.
     """
-    head = document.opening.head
+    for found in document.raw_records(lists):
+        record = found if isinstance(found, Rejected) else decoded(*found)
+        if lists and isinstance(record, Record) and not record.item:
+            yield from exploded(record, lists)  # a line is a document of its own
+        else:
+            yield record
+
+
+def raw_records(opening: Opening, stream: "BinaryIO", lists: tuple[str, ...]) -> Iterator[RawRecord | Rejected]:
+    """The same before they are decoded; the lists of a line are still in it."""
+    head = opening.head
     if encoding := next((name for mark, name in OTHER_MARKS.items() if head.startswith(mark)), None):
         yield Rejected(reason="wrong encoding", detail=f"it is {encoding}; JSON is UTF-8", line=1)
-    elif is_lines(head, document.name):
-        yield from of_lines(document.stream, lists)
+    elif is_lines(head, opening.name):
+        yield from of_lines(stream)
     else:
-        yield from of_document(document.stream, lists)
+        yield from of_document(stream, lists)
 
 
 def is_lines(head: bytes, name: str) -> bool:
@@ -74,10 +93,10 @@ def is_lines(head: bytes, name: str) -> bool:
     if name.endswith((".jsonl", ".ndjson")):
         return True
     lines = [line for line in head.removeprefix(UTF8_MARK).split(b"\n")[:4] if line.strip()]
-    return len(lines) > 1 and isinstance(decoded(lines[0].strip(), line=1), Record)
+    return len(lines) > 1 and isinstance(decoded(lines[0].strip(), 1), Record)
 
 
-def of_lines(stream: "BinaryIO", lists: tuple[str, ...]) -> Iterator[Record | Rejected]:
+def of_lines(stream: "BinaryIO") -> Iterator[RawRecord | Rejected]:
     """The objects of JSON lines."""
     number = 0
     while line := stream.readline(MAX_RECORD_BYTES + 1):
@@ -87,13 +106,8 @@ def of_lines(stream: "BinaryIO", lists: tuple[str, ...]) -> Iterator[Record | Re
             yield too_large(size, line=number)
             continue
         payload = (line.removeprefix(UTF8_MARK) if number == 1 else line).strip()
-        if not payload:
-            continue
-        record = decoded(payload, line=number)
-        if isinstance(record, Record) and lists:
-            yield from exploded(record, lists)
-        else:
-            yield record
+        if payload:
+            yield RawRecord(payload, number)
 
 
 def skip_line(stream: "BinaryIO") -> int:
@@ -123,7 +137,7 @@ def exploded(record: Record, lists: tuple[str, ...]) -> Iterator[Record | Reject
                 yield Rejected(reason="not an object", detail=f"it is {value!r:.80}", line=record.line, item=item)
 
 
-def of_document(stream: "BinaryIO", lists: tuple[str, ...]) -> Iterator[Record | Rejected]:
+def of_document(stream: "BinaryIO", lists: tuple[str, ...]) -> Iterator[RawRecord | Rejected]:
     """The objects of one JSON document; one larger than ``DOCUMENT_BYTES`` is split on the way."""
     content = b""
     while len(content) <= DOCUMENT_BYTES and (piece := stream.read(DOCUMENT_BYTES + 1 - len(content))):
@@ -143,22 +157,24 @@ def of_document(stream: "BinaryIO", lists: tuple[str, ...]) -> Iterator[Record |
         yield from of_pieces(content, stream, lists) if several else [rejected]
 
 
-def of_object(content: bytes, members: dict[str, msgspec.Raw], lists: tuple[str, ...]) -> Iterator[Record | Rejected]:
+def of_object(
+    content: bytes, members: dict[str, msgspec.Raw], lists: tuple[str, ...]
+) -> Iterator[RawRecord | Rejected]:
     """The objects of a document that is one object."""
     found = [key for key in lists if bytes(members.get(key, b"")).lstrip()[:1] == b"["]
     if not found:
-        yield decoded(content.strip(), line=1)
+        yield RawRecord(content.strip(), 1)
         return
     if content.count(b":") > encode(members).count(b":"):
         yield Rejected(reason="duplicate keys", detail="a key of the document is there twice", line=1)
         return
-    yield decoded(encode({key: value for key, value in members.items() if key not in found}), line=1)
+    yield RawRecord(encode({key: value for key, value in members.items() if key not in found}), 1)
     for key in found:
         raw = bytes(members[key])
         yield from of_elements(content, decode_elements(raw), key=key, start=content.find(raw))
 
 
-def of_elements(content: bytes, elements: list[msgspec.Raw], *, key: str, start: int) -> Iterator[Record | Rejected]:
+def of_elements(content: bytes, elements: list[msgspec.Raw], *, key: str, start: int) -> Iterator[RawRecord | Rejected]:
     """The objects of a list, each with the line where it starts."""
     line, seen = 1, 0
     for index, element in enumerate(elements):
@@ -166,24 +182,24 @@ def of_elements(content: bytes, elements: list[msgspec.Raw], *, key: str, start:
         start = content.find(raw, start)
         line += content.count(b"\n", seen, start)
         seen = start
-        yield decoded(raw, line=line, item=f"{key}[{index}]", key=key)
+        yield RawRecord(raw, line, f"{key}[{index}]", key)
         start += len(raw)
 
 
-def of_pieces(content: bytes, stream: "BinaryIO", lists: tuple[str, ...]) -> Iterator[Record | Rejected]:
+def of_pieces(content: bytes, stream: "BinaryIO", lists: tuple[str, ...]) -> Iterator[RawRecord | Rejected]:
     """The objects of a document too large to be held, or of several behind one another."""
     index: dict[str, int] = {}
     for piece in split(content, stream, lists=lists, most=MAX_RECORD_BYTES):
         if isinstance(piece, Oversized):
             yield too_large(piece.size, line=piece.line)
         elif not piece.key:
-            yield decoded(piece.raw, line=piece.line)
+            yield RawRecord(piece.raw, piece.line)
         else:
             number = index[piece.key] = index.get(piece.key, -1) + 1
-            yield decoded(piece.raw, line=piece.line, item=f"{piece.key}[{number}]", key=piece.key)
+            yield RawRecord(piece.raw, piece.line, f"{piece.key}[{number}]", piece.key)
 
 
-def decoded(raw: bytes, *, line: int, item: str = "", key: str = "") -> Record | Rejected:
+def decoded(raw: bytes, line: int, item: str = "", key: str = "") -> Record | Rejected:
     """The object that these bytes are, or what is wrong with them."""
     if len(raw) > MAX_RECORD_BYTES:
         return too_large(len(raw), line=line, item=item)

@@ -8,32 +8,31 @@ from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flywheel.collection.completion import Terms, complete
-from flywheel.collection.documents import UNREADABLE, Document, Unopened, documents, opened, rejection_of
-from flywheel.collection.fidelity import Account
+from flywheel.collection.completion import Terms
+from flywheel.collection.documents import Document, Unopened, documents, opened
+from flywheel.collection.entries import Entry
+from flywheel.collection.fidelity import Account, tally_of_logs
 from flywheel.collection.gathering import Gathering, gathering
 from flywheel.collection.importers.interface import (
     AnyImporter,
     Gatherer,
     Importer,
     Line,
-    Logs,
     Opening,
-    Outcome,
     Rejected,
-    Run,
 )
 from flywheel.collection.importers.registry import importer_of, importers, recognized
 from flywheel.collection.mapping import Mapping
-from flywheel.collection.segments import CLOSED_SUFFIX, MAX_PAYLOAD_BYTES, write_closed_segment
-from flywheel.errors import SegmentError
-from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecision, encode
+from flywheel.collection.parts import SourcedGroup, entries_of_document, entries_of_groups, rows_of_document
+from flywheel.collection.segments import CLOSED_SUFFIX, write_closed_segment
+from flywheel.errors import PoolError, SegmentError
+from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecision
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 RECEIPT_SUFFIX = ".receipt.json"
@@ -41,7 +40,6 @@ RULES_VERSION = 2
 """Raised when the same file would make other logs: then it is imported anew."""
 KINDS: dict[type[Log], int] = {RoutingDecision: 1, Execution: 2, Evaluation: 4, Feedback: 0}
 JOINED = 7
-Found = TypeVar("Found")
 decode_account = msgspec.json.Decoder(Account).decode
 
 
@@ -80,8 +78,10 @@ class Seen(Struct):
 class Import:
     """What the files of one import share. ``progress`` hears a file's name and bytes read of it."""
 
-    def __init__(self, folder: Path, request: Request, progress: Callable[[str, int], None] | None) -> None:
-        self.folder, self.request, self.progress = folder, request, progress
+    def __init__(
+        self, folder: Path, request: Request, progress: Callable[[str, int], None] | None, processes: int
+    ) -> None:
+        self.folder, self.request, self.progress, self.processes = folder, request, progress, processes
         self.seen, self.numbers = Seen(), count()
 
 
@@ -101,6 +101,7 @@ class Taking:
         self.size = 0
         self._paths, self._path, self._alone = paths, paths[0], alone
         self._folder, self._request, self._progress = importing.folder, importing.request, importing.progress
+        self._processes = importing.processes
         self._seen, self._number = importing.seen, next(importing.numbers)
         self._reopened: Callable[[str], AbstractContextManager[BinaryIO]] = opened
         self._gathered: dict[str, tuple[Gatherer, Gathering]] = {}
@@ -121,6 +122,11 @@ class Taking:
                 return self._run()
         except OSError as error:
             raise SegmentError(f"{self._path} was not ingested: {error}. Running it again completes it.") from error
+        except PoolError as error:
+            raise SegmentError(
+                f"{self._path} was not ingested: a process that read it died, most likely because memory ran out. "
+                "Running it again completes it; with FLYWHEEL_POOL_PROCESSES=1 one process reads it"
+            ) from error
 
     def _run(self) -> int | None:
         digest = self._digest()
@@ -189,7 +195,7 @@ class Taking:
                     self._gather(importer, document, stack)
                 else:
                     self._alone = True
-                    yield from self._of_outcomes(importer, importer.runs(document), document)
+                    yield from self._of_document(document, importer)
 
     def _reject(self, rejected: Rejected, name: str) -> None:
         self.account.read += 1
@@ -198,15 +204,11 @@ class Taking:
     def _is_whole(self, opening: Opening) -> bool:
         return recognized(opening) is not None
 
-    def _of_outcomes(self, importer: Importer, outcomes: Iterator[Outcome], document: Document) -> Iterator[bytes]:
+    def _of_document(self, document: Document, importer: Importer) -> Iterator[bytes]:
         self.account.formats.add(importer.name)
         terms = self._terms(importer, document.written_at)
-        while (outcome := self._next(outcomes)) is not None:
-            self.account.read += 1
-            if isinstance(outcome, Rejected):
-                self.account.reject(outcome, document.name)
-            else:
-                yield from self._payloads_of(outcome, terms, document.name)
+        for entry in entries_of_document(document, importer, terms, processes=self._processes):
+            yield from self._payloads_of(entry, document.name)
 
     def _gather(self, importer: Gatherer, document: Document, stack: ExitStack) -> None:
         """Put the document's rows down; they become runs when all documents were read.
@@ -221,22 +223,19 @@ class Taking:
             self._gathered[importer.name] = importer, stack.enter_context(gathering())
         _, gathered = self._gathered[importer.name]
         self._sources.append((document.name, document.written_at))
-        records = importer.rows(document)
-        while (row := self._next(records)) is not None:
+        for row in rows_of_document(document, importer, processes=self._processes):
             if isinstance(row, Rejected):
                 self._reject(row, document.name)
             else:
                 gathered.add(row, len(self._sources) - 1)
 
     def _of_gathered(self, importer: Gatherer, gathered: Gathering) -> Iterator[bytes]:
-        for source, group in gathered.groups():
-            name, written_at = self._sources[source]
-            outcome = group if isinstance(group, Rejected) else importer.outcome(group)
-            self.account.read += 1
-            if isinstance(outcome, Rejected):
-                self.account.reject(outcome, name)
-            else:
-                yield from self._payloads_of(outcome, self._terms(importer, written_at), name)
+        groups = (
+            SourcedGroup(source, self._terms(importer, self._sources[source][1]), group)
+            for source, group in gathered.groups()
+        )
+        for source, entry in entries_of_groups(groups, importer, processes=self._processes):
+            yield from self._payloads_of(entry, self._sources[source][0])
 
     def _terms(self, importer: AnyImporter, written_at: datetime | None) -> Terms:
         return Terms(
@@ -259,35 +258,20 @@ class Taking:
             return Rejected(reason="no mapping", detail=asking_for_mapping(importer.name))
         return importer
 
-    @staticmethod
-    def _next(records: Iterator[Found]) -> Found | Rejected | None:
-        try:
-            return next(records, None)
-        except UNREADABLE as error:
-            return rejection_of(error)
-
-    def _payloads_of(self, outcome: Run | Logs | Line, terms: Terms, name: str) -> Iterator[bytes]:
-        if isinstance(outcome, Line):
-            yield from self._of_line(outcome, name)
-            return
-        completed = complete(outcome, terms) if isinstance(outcome, Run) else None
-        if isinstance(completed, Rejected):
-            self.account.reject(completed, name)
-            return
-        logs = logs_of(outcome, terms) if isinstance(outcome, Logs) else completed.logs  # type: ignore[union-attr]
-        payloads = [encode(log) for log in logs]
-        if (largest := max(map(len, payloads))) > MAX_PAYLOAD_BYTES:
-            self.account.reject(Rejected(reason="record too large", detail=f"a log of it has {largest:,} bytes"), name)
-            return
-        before = self._place(hash(tuple(payloads)))
-        if before is not None:
-            self.account.duplicates += 1
-        elif isinstance(outcome, Logs):
-            self.account.take_logs(logs)
-        elif completed is not None:
-            self.account.take(outcome, completed)
-        if before != self._number:  # what another file has is written: whether that one was imported may change
-            yield from payloads
+    def _payloads_of(self, entry: Entry, name: str) -> Iterator[bytes]:
+        self.account.read += 1
+        if isinstance(entry, Rejected):
+            self.account.reject(entry, name)
+        elif isinstance(entry, Line):
+            yield from self._of_line(entry, name)
+        else:
+            before = self._place(hash(entry.payloads))
+            if before is None:
+                self.account.take(entry.tally)
+            else:
+                self.account.duplicates += 1
+            if before != self._number:  # what another file has is written: whether that one was imported may change
+                yield from entry.payloads
 
     def _of_line(self, line: Line, name: str) -> Iterator[bytes]:
         before = self._place(hash(line.payload))
@@ -296,7 +280,7 @@ class Taking:
         elif before is not None:
             self.account.duplicates += 1
         elif line.log is not None:
-            self.account.take_log(line.log)
+            self.account.take(tally_of_logs((line.log,)))
             task = hash(line.log.task_id)
             self._seen.tasks[task] = self._seen.tasks.get(task, 0) | KINDS[type(line.log)]
         yield line.payload
@@ -314,13 +298,6 @@ class Taking:
         self.account.points += joined
         self.account.waiting += len(masks) - joined
         self._seen.tasks.clear()
-
-
-def logs_of(ready: Logs, terms: Terms) -> tuple[Log, ...]:
-    """Ready-made logs, with the import's tenant where they have none of their own."""
-    if ready.own_tenant:
-        return ready.logs
-    return tuple(replace(log, tenant_id=terms.tenant_id) for log in ready.logs)
 
 
 def gathers(name: str) -> bool:

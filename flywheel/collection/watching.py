@@ -18,6 +18,7 @@ def watched(
     request: Request,
     *,
     every_s: float,
+    processes: int = 1,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[FidelityReport]:
     """A report whenever files were taken, without end.
@@ -37,7 +38,7 @@ def watched(
         seen = now
         taken = {path: look for path, look in taken.items() if path in now}
         if settled:
-            report = ingest(settled, segments_dir, request)
+            report = ingest(settled, segments_dir, request, processes=processes)
             taken |= {path: now[path] for path in settled}
             if report.files:
                 yield report

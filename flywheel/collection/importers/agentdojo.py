@@ -35,6 +35,7 @@ class AgentDojo:
 
     name = "agentdojo"
     rewarded = True
+    lists = ()
 
     def recognizes(self, opening: Opening) -> bool:
         """By the three keys that name a run."""

@@ -39,6 +39,7 @@ class Atif:
 
     name = "atif"
     rewarded = False
+    lists = ()
 
     def recognizes(self, opening: Opening) -> bool:
         """By the schema's version, or agent and steps beside one."""

@@ -47,6 +47,7 @@ class AutoGptBenchmarks:
 
     name = "autogpt-benchmarks"
     rewarded = True
+    lists = ()
 
     def recognizes(self, opening: Opening) -> bool:
         """By the command, its time and the tests; the tests may lie beyond the opening."""

@@ -30,6 +30,7 @@ class InspectAi:
 
     name = "inspect-ai"
     rewarded = True
+    lists = ("samples",)
 
     def recognizes(self, opening: Opening) -> bool:
         """By eval and status of a log, or the members of a ``.eval`` file."""
@@ -43,7 +44,7 @@ class InspectAi:
             yield from zipped(document)
             return
         header: Json = {}
-        for record in records(document, "samples"):
+        for record in records(document, *self.lists):
             if isinstance(record, Rejected):
                 yield record
             elif record.key:
@@ -76,7 +77,7 @@ def member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Record | Rejected
         return Rejected(reason=rejected.reason, detail=rejected.detail, item=info.filename)
     if len(raw) > MAX_RECORD_BYTES:
         return too_large(info.file_size, line=1, item=info.filename)
-    return decoded(raw, line=1, item=info.filename)
+    return decoded(raw, 1, info.filename)
 
 
 def sample_run(record: Record, header: Json) -> Run | Rejected:

@@ -174,6 +174,18 @@ class Gatherer(Format, Protocol):
         ...
 
 
+@runtime_checkable
+class Divisible(Protocol):
+    """An importer that reads each JSON object by itself, so that parts of a document can be read side by side.
+
+    It has them of ``records(document, *lists)``. What stands around its lists may be known to all of their elements,
+    and what is on one line to no other.
+    """
+
+    lists: tuple[str, ...]
+    """Names of the lists that hold the records of a document that is one object."""
+
+
 AnyImporter = Importer | Gatherer
 Outcome = Run | Logs | Line | Rejected
 Json = dict[str, Any]

@@ -40,6 +40,7 @@ class Langfuse:
 
     name = "langfuse"
     rewarded = False
+    lists = ()
 
     def recognizes(self, opening: Opening) -> bool:
         """By the keys of an observation or a score, in either spelling."""

@@ -42,6 +42,7 @@ class MlflowTraces:
 
     name = "mlflow"
     rewarded = False
+    lists = ("traces",)
 
     def recognizes(self, opening: Opening) -> bool:
         """By info and data of a trace, or a list of traces with tokens of their paging."""
@@ -50,7 +51,7 @@ class MlflowTraces:
     def runs(self, document: "Document") -> Iterator[Run | Rejected]:
         """The document's traces."""
         listed = "traces" in document.opening.keys
-        for record in records(document, "traces"):
+        for record in records(document, *self.lists):
             if isinstance(record, Rejected):
                 yield record
             elif record.key or not listed:  # what stands around a list of traces is none

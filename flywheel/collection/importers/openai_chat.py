@@ -41,6 +41,7 @@ class OpenAiChat:
 
     name = "openai-chat"
     rewarded = False
+    lists = ()
 
     def recognizes(self, opening: Opening) -> bool:
         """By messages, or a request with its response."""

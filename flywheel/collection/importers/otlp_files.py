@@ -33,6 +33,7 @@ class OtlpFiles:
 
     name = "otlp"
     rewarded = True
+    lists = tuple(READERS)
 
     def recognizes(self, opening: Opening) -> bool:
         """By the one key that a request in JSON has, or by the fields of one in protobuf."""
@@ -46,7 +47,7 @@ class OtlpFiles:
             for frame in frames(document.stream, header):
                 yield from (frame,) if isinstance(frame, Rejected) else of_frame(frame)
             return
-        lists = () if is_lines(document.opening.head, document.name) else tuple(READERS)
+        lists = () if is_lines(document.opening.head, document.name) else self.lists
         for record in records(document, *lists):
             if isinstance(record, Rejected):
                 yield record
@@ -64,7 +65,7 @@ def of_frame(frame: Frame) -> Iterator[Row | Rejected]:
     """The spans or events of a message."""
     item = f"message {frame.number}"
     if frame.is_json:
-        record = decoded(frame.payload, line=1, item=item)
+        record = decoded(frame.payload, 1, item)
         yield from (record,) if isinstance(record, Rejected) else of_json(record.value, line=1, item=item)
         return
     from google.protobuf.message import DecodeError

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 NOT_OF_FORMAT = "not of the format"
 
 
-def each_run(document: "Document", run_of: Callable[[Record], Run | Rejected], *lists: str) -> Iterator[Run | Rejected]:
+def each_run(document: "Document", run_of: Callable[[Record], Run | Rejected]) -> Iterator[Run | Rejected]:
     """What ``run_of`` makes of each record of a document; ``MalformedError`` becomes a rejection."""
-    for record in records(document, *lists):
+    for record in records(document):
         yield record if isinstance(record, Rejected) else attempt(run_of, record)
 
 

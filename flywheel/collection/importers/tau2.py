@@ -36,6 +36,7 @@ class Tau2:
 
     name = "tau2"
     rewarded = True
+    lists = ("simulations",)
 
     def recognizes(self, opening: Opening) -> bool:
         """By info and the agent in it; the simulations may lie beyond the opening."""
@@ -44,14 +45,15 @@ class Tau2:
     def runs(self, document: "Document") -> Iterator[Run | Rejected]:
         """The document's simulations."""
         info: Json = {}
-        for record in records(document, "simulations"):
+        for record in records(document, *self.lists):
             if isinstance(record, Rejected):
                 yield record
             elif record.key:
                 about = info
                 yield attempt(lambda one: run_of(one.value, about), record)  # noqa: B023 - called at once
-            elif isinstance(found := record.value.get("info"), dict):
-                info = found
+            else:
+                found = record.value.get("info")
+                info = found if isinstance(found, dict) else {}
 
 
 def run_of(value: Json, info: Json) -> Run:

@@ -26,6 +26,7 @@ class TauBench:
 
     name = "tau-bench"
     rewarded = True
+    lists = ()
 
     def recognizes(self, opening: Opening) -> bool:
         """By reward and trajectory; these may lie beyond the opening, behind a long task."""
