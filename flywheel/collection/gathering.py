@@ -1,13 +1,23 @@
-"""Rows of documents gathered by the run they are of: in a database on disk, so that memory stays bounded."""
+"""Rows of documents gathered by the run they are of: on disk, so that memory stays bounded.
 
+What rows hold lies in a file in the order in which they came; a database knows where.
+"""
+
+import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, BinaryIO
 
 from flywheel.collection.importers.interface import Group, Rejected, Row
 
-SCHEMA = "CREATE TABLE rows (key TEXT, kind TEXT, at TEXT, size INTEGER, document INTEGER, line INTEGER, raw BLOB)"
-PENDING_BYTES = 1024 * 1024
+SCHEMA = "CREATE TABLE rows (key TEXT, kind TEXT, at TEXT, size INTEGER, start INTEGER, document INTEGER, line INTEGER)"
+IN_ORDER = "SELECT key, kind, size, start, rowid, document, line FROM rows ORDER BY key, at, rowid"
+PENDING_ROWS = 1000
+BUFFER_BYTES = 1024 * 1024
 MAX_RUN_BYTES = 64 * 1024 * 1024
 """Of the rows of one run, which are held in memory together."""
 
@@ -15,42 +25,54 @@ MAX_RUN_BYTES = 64 * 1024 * 1024
 class Gathering:
     """What was put down so far."""
 
-    def __init__(self, rows: sqlite3.Connection) -> None:
-        self._rows = rows
-        self._pending: list[tuple[str, str, str, int, int, int, bytes]] = []
-        self._pending_bytes = 0
+    def __init__(self, rows: sqlite3.Connection, contents: BinaryIO) -> None:
+        self._rows, self._contents = rows, contents
+        self._pending: list[tuple[str, str, str, int, int, int, int]] = []
+        self._end = 0
 
     def add(self, row: Row, document: int) -> None:
         """Put a row of a document down; documents have numbers."""
         size = len(row.raw)
-        self._pending.append((row.key, row.kind, row.at, size, document, row.line, row.raw))
-        self._pending_bytes += size
-        if self._pending_bytes >= PENDING_BYTES:
+        self._contents.write(row.raw)
+        self._pending.append((row.key, row.kind, row.at, size, self._end, document, row.line))
+        self._end += size
+        if len(self._pending) >= PENDING_ROWS:
             self._write()
 
     def _write(self) -> None:
         self._rows.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", self._pending)
         self._pending.clear()
-        self._pending_bytes = 0
 
     def groups(self) -> Iterator[tuple[int, Group | Rejected]]:
         """The rows by key, with the number of the document that had the first; too large a group is rejected."""
         self._write()
-        self._rows.execute("CREATE INDEX by_key ON rows (key, at, size)")
-        found = self._rows.execute("SELECT key, sum(size), min(rowid) FROM rows GROUP BY key ORDER BY key")
-        for key, size, first in found:
-            document, line = self._rows.execute("SELECT document, line FROM rows WHERE rowid = ?", (first,)).fetchone()
-            if size > MAX_RUN_BYTES:
-                detail = f"its rows have {size:,} bytes, those of a run may have {MAX_RUN_BYTES:,}"
-                yield document, Rejected(reason="record too large", detail=detail, line=line, item=key)
-            else:
-                rows = self._rows.execute("SELECT kind, raw FROM rows WHERE key = ? ORDER BY at, rowid", (key,))
-                yield document, Group(key=key, line=line, rows=tuple(rows))
+        self._contents.flush()
+        for key, rows in groupby(self._rows.execute(IN_ORDER), itemgetter(0)):
+            yield self._group(key, rows)
+
+    def _group(self, key: str, rows: Iterator[tuple[Any, ...]]) -> tuple[int, Group | Rejected]:
+        kept: list[tuple[str, int, int]] = []
+        first: tuple[int, int, int] | None = None
+        whole = 0
+        for _, kind, size, start, *came in rows:
+            first = min(first or came, came)
+            whole += size
+            if whole <= MAX_RUN_BYTES:
+                kept.append((kind, size, start))
+        assert first is not None
+        _, document, line = first
+        if whole > MAX_RUN_BYTES:
+            detail = f"its rows have {whole:,} bytes, those of a run may have {MAX_RUN_BYTES:,}"
+            return document, Rejected(reason="record too large", detail=detail, line=line, item=key)
+        return document, Group(key=key, line=line, rows=tuple((kind, self._read(*place)) for kind, *place in kept))
+
+    def _read(self, size: int, start: int) -> bytes:
+        return os.pread(self._contents.fileno(), size, start)
 
 
 @contextmanager
 def gathering() -> Iterator[Gathering]:
-    """A place for rows, which is gone afterwards: its file has no name, so a killed process leaves none behind.
+    """A place for rows, which is gone afterwards: its files have no names, so a killed process leaves none behind.
 
     Raises:
         OSError: the temporary folder cannot be written, or is full.
@@ -58,7 +80,8 @@ def gathering() -> Iterator[Gathering]:
     rows = sqlite3.connect("", isolation_level=None)  # SQLite's name for a temporary database on disk
     try:
         rows.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {SCHEMA}; BEGIN")
-        yield Gathering(rows)
+        with tempfile.TemporaryFile(buffering=BUFFER_BYTES) as contents:
+            yield Gathering(rows, contents)
     except sqlite3.Error as error:
         raise OSError(f"{error}; the folder TMPDIR needs room for what is gathered") from error
     finally:

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct
 
 from flywheel.collection.importers.interface import Json, Opening, Rejected
-from flywheel.collection.json_split import Oversized, split
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -25,6 +24,7 @@ DOCUMENT_BYTES = 64 * 1024 * 1024
 UTF8_MARK = b"\xef\xbb\xbf"
 OTHER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00{": "UTF-16", b"{\x00": "UTF-16", b"[\x00": "UTF-16"}
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:]', re.DOTALL)
+BETWEEN = re.compile(rb"[\s,]*")
 BYTE = re.compile(r"\(byte (\d+)\)")
 
 decode: Any = msgspec.json.Decoder().decode
@@ -175,19 +175,22 @@ def of_object(
 
 
 def of_elements(content: bytes, elements: list[msgspec.Raw], *, key: str, start: int) -> Iterator[RawRecord | Rejected]:
-    """The objects of a list, each with the line where it starts."""
+    """The objects of the list that starts at ``start`` or behind it, each with the line where it starts."""
     line, seen = 1, 0
+    end = content.index(b"[", start) + 1
     for index, element in enumerate(elements):
         raw = bytes(element).strip()
-        start = content.find(raw, start)
+        start = BETWEEN.match(content, end).end()  # type: ignore[union-attr]  # it matches nothing too
+        end = start + len(raw)
         line += content.count(b"\n", seen, start)
         seen = start
         yield RawRecord(raw, line, f"{key}[{index}]", key)
-        start += len(raw)
 
 
 def of_pieces(content: bytes, stream: "BinaryIO", lists: tuple[str, ...]) -> Iterator[RawRecord | Rejected]:
     """The objects of a document too large to be held, or of several behind one another."""
+    from flywheel.collection.json_split import Oversized, split  # numpy is wanted by few documents
+
     index: dict[str, int] = {}
     for piece in split(content, stream, lists=lists, most=MAX_RECORD_BYTES):
         if isinstance(piece, Oversized):

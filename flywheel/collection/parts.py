@@ -33,7 +33,7 @@ from flywheel.pool.workers import mapped
 
 PART_BYTES = 2 * 1024 * 1024
 PART_RECORDS = 2000
-PARTS_FOR_PROCESSES = 16  # fewer are read before a process has started
+PARTS_FOR_PROCESSES = 32  # fewer are read before a process has started
 JSON_OPENS = (b"{", b"[")
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from flywheel.collection.importers.otlp_spans import Span, SpanEvent
 
@@ -47,9 +48,69 @@ def current_messages(span: Span) -> list[WireMessage]:
     if instructions:
         found.append({"role": "system", "content": instructions})
     for name in ("gen_ai.input.messages", "gen_ai.output.messages"):
-        for message in listed(held.get(name)):
-            found += parts_as_messages(mapping(message))
+        found += messages_of_parts(held.get(name))
     return found
+
+
+class TextPart(Struct, tag_field="type", tag="text", gc=False):
+    """A part of text, in the usual form."""
+
+    content: str
+
+
+class CallPart(Struct, tag_field="type", tag="tool_call"):
+    """A call of a tool, in the usual form."""
+
+    name: str
+    arguments: Any = None
+    id: str | None = None
+
+
+class ResponsePart(Struct, tag_field="type", tag="tool_call_response"):
+    """A tool's answer, in the usual form."""
+
+    response: Any
+    id: str | None = None
+
+
+class UsualMessage(Struct):
+    """A message of parts, in the usual form. What has another is read field by field."""
+
+    role: str
+    parts: list[TextPart | CallPart | ResponsePart]
+    name: str | None = None
+
+
+decode_usual = msgspec.json.Decoder(list[UsualMessage]).decode
+
+
+def messages_of_parts(value: Any) -> Iterator[WireMessage]:
+    """The messages of a list that may be given as its JSON text; none where it is no list."""
+    try:
+        usual = decode_usual(value) if isinstance(value, str) else msgspec.convert(value, list[UsualMessage])
+    except (msgspec.MsgspecError, RecursionError):
+        for message in listed(value):
+            yield from parts_as_messages(mapping(message))
+        return
+    for one in usual:
+        yield from usual_as_messages(one)
+
+
+def usual_as_messages(message: UsualMessage) -> Iterator[WireMessage]:
+    """As ``parts_as_messages``."""
+    content, calls, responses = [], [], []
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            content.append(part.content)
+        elif isinstance(part, CallPart):
+            calls.append(tool_call(part.name, part.arguments, part.id))
+        else:
+            responses.append(part)
+    if content or calls or not responses:
+        words = "\n".join(content) if content else None
+        yield made(message.role, content=words, calls=calls, name=message.name)
+    for response in responses:
+        yield made("tool", content=as_text(response.response), answers=response.id)
 
 
 def parts_as_messages(message: Mapping[str, Any]) -> Iterator[WireMessage]:

@@ -14,7 +14,7 @@ from flywheel.collection.importers.conversation import Conversation
 from flywheel.collection.importers.fields import EPOCH
 from flywheel.collection.importers.interface import Logs, Note, Rejected, Run, ToolTally, Value
 from flywheel.collection.importers.otlp_judgements import RUBRIC
-from flywheel.collection.importers.otlp_records import logs_of_trace
+from flywheel.collection.importers.otlp_records import logs_in
 from flywheel.collection.importers.otlp_spans import Item
 from flywheel.collection.importers.otlp_trace import OWN, Trace, WireLog, first, instant, is_model_call
 from flywheel.collection.importers.per_record import NOT_OF_FORMAT
@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 def outcome_of_trace(items: Sequence[Item]) -> Run | Logs | Rejected:
     """What becomes of the spans and events of a trace."""
-    trace, wire = Trace(items), logs_of_trace(items)
-    trace_id = items[0].trace_id
+    trace, trace_id = Trace(items), items[0].trace_id
+    wire = logs_in(trace, trace_id)
     try:
         if any(name.startswith(ARBITERS) for name in trace.stated):
             logs = tuple(msgspec.convert({"tenantId": "-", **log}, Log) for log in wire)

@@ -177,7 +177,10 @@ def typed(value: Any, field: Any) -> Any:
 
 def first(attributes: Attributes, *names: str) -> Any:
     """The first of these attributes that there is."""
-    return next((attributes[name] for name in names if attributes.get(name) is not None), None)
+    for name in names:
+        if (found := attributes.get(name)) is not None:
+            return found
+    return None
 
 
 def number(value: Any) -> int | None:
