@@ -1,10 +1,13 @@
 """How fast each format is imported, next to ``orjson.loads`` over the same bytes, and in how much memory.
 
     python benchmarks/importers.py --json
-    python benchmarks/importers.py --large-mb 2000   # peak memory over one large file of JSON lines and one document
+    python benchmarks/importers.py --mb 400 --processes 2   # two more processes too, by the clock: on a quiet machine
+    python benchmarks/importers.py --large-mb 2000 --processes 2   # peak memory over large files
 
-Speed is CPU time of the whole import, segments and receipt included. The records are made up of the fixtures of the
-tests, with conversations of a usual length; each file has about ``--mb`` megabytes.
+Speed is CPU time of the whole import in one process, segments and receipt included. The records are made up of the
+fixtures of the tests, with conversations of a usual length; each file has about ``--mb`` megabytes. With other
+processes beside it the import is timed by the clock, and so is orjson: their start is in it, so that small files gain
+nothing, and ``cpuS`` is what all of them needed.
 """
 
 import argparse
@@ -13,11 +16,13 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
+from loky import get_reusable_executor
 
 from flywheel.collection.ingest import Request, ingest
 from flywheel.collection.mapping import Mapping, RewardMapping
@@ -26,6 +31,7 @@ REQUEST = Request(mapping=Mapping(reward=RewardMapping(constant=1.0)))
 TEXT = "The customer asks to move the flight to another day, which the fare does not allow. " * 6
 CALL = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"query": "fare rules"}'}}
 TURNS = 6
+FORMATS = ("openai-chat", "agentdojo", "tau2", "atif", "mlflow", "langfuse", "otlp")
 
 
 def messages() -> list[dict[str, Any]]:
@@ -100,49 +106,84 @@ def numbered(name: str) -> Iterator[dict[str, Any]]:
         number += 1
 
 
-def cpu_s_of_orjson(path: Path) -> float:
-    """CPU seconds that ``orjson.loads`` takes for the file, a line at a time where it has lines."""
-    started = time.process_time()
+class Took(NamedTuple):
+    """Seconds by the clock, and CPU seconds of this process and of those that it started and that have ended."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def took(work: Callable[[], None]) -> Took:
+    """How long something takes."""
+    wall_s, cpu_s = time.monotonic(), cpu_s_of_all()
+    work()
+    return Took(time.monotonic() - wall_s, cpu_s_of_all() - cpu_s)
+
+
+def cpu_s_of_all() -> float:
+    """CPU seconds until now, of ended children too."""
+    beside = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + beside.ru_utime + beside.ru_stime
+
+
+def read_by_orjson(path: Path) -> None:
+    """``orjson.loads`` over the file, a line at a time where it has lines."""
     if path.suffix == ".jsonl":
         with path.open("rb") as file:
             for line in file:
                 orjson.loads(line)
     else:
         orjson.loads(path.read_bytes())
-    return time.process_time() - started
 
 
-def measured(name: str, megabytes: int, rounds: int) -> dict[str, Any]:
+def imported(path: Path, segments: Path, processes: int) -> int:
+    """The points of an import, whose other processes end with it."""
+    points = ingest([str(path)], segments, REQUEST, processes=processes).points
+    if processes > 1:
+        get_reusable_executor().shutdown(wait=True)
+    return points
+
+
+def measured(name: str, megabytes: int, rounds: int, processes: int) -> dict[str, Any]:
     """MB/s of the import and of orjson over the same file, the best of some rounds in turn."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / ("traces.json" if name == "tau2" else "traces.jsonl")
         write(path, name, megabytes * 1_000_000)
         size = path.stat().st_size / 1e6
-        peer, own, points = [], [], 0
+        by_orjson, alone, together = [], [], []
         for number in range(rounds):
-            peer.append(cpu_s_of_orjson(path))
-            started = time.process_time()
-            points = ingest([str(path)], Path(folder) / f"segments-{number}", REQUEST).points
-            own.append(time.process_time() - started)
-    best, best_peer = size / min(own), size / min(peer)
-    return {"format": name, "mb": round(size, 1), "points": points, "mbPerS": round(best, 1),
-            "orjsonMbPerS": round(best_peer, 1), "shareOfOrjson": round(best / best_peer, 3)}  # fmt: skip
+            by_orjson.append(took(lambda: read_by_orjson(path)))
+            alone.append(took(lambda: imported(path, Path(folder) / f"alone-{number}", 1)))  # noqa: B023
+            if processes > 1:
+                together.append(took(lambda: imported(path, Path(folder) / f"all-{number}", processes)))  # noqa: B023
+    cpu_s, peer_cpu_s = (min(one.cpu_s for one in some) for some in (alone, by_orjson))
+    row = {"format": name, "mb": round(size, 1), "mbPerS": round(size / cpu_s, 1),
+           "orjsonMbPerS": round(size / peer_cpu_s, 1), "shareOfOrjson": round(peer_cpu_s / cpu_s, 3)}  # fmt: skip
+    if together:
+        wall_s, peer_wall_s = (min(one.wall_s for one in some) for some in (together, by_orjson))
+        row["together"] = {
+            "processes": processes, "mbPerS": round(size / wall_s, 1), "shareOfOrjson": round(peer_wall_s / wall_s, 3),
+            "cpuS": round(min(one.cpu_s for one in together), 2), "cpuSAlone": round(cpu_s, 2)}  # fmt: skip
+    return row
 
 
-def peak_mb(path: str, segments: str) -> float:
-    """Peak memory of this process over one import, MB."""
-    ingest([path], Path(segments), REQUEST)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peaks_mb(path: str, segments: str, processes: int) -> tuple[float, float]:
+    """Peak memory of this process over one import, and of the largest one beside it, MB."""
+    imported(Path(path), Path(segments), processes)
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    own, beside = (resource.getrusage(who).ru_maxrss / 1024 for who in whose)
+    return own, beside
 
 
-def memory(name: str, megabytes: int) -> dict[str, Any]:
+def memory(name: str, megabytes: int, processes: int) -> dict[str, Any]:
     """Peak memory over a large file, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / ("traces.json" if name == "tau2" else "traces.jsonl")
         write(path, name, megabytes * 1_000_000)
-        with multiprocessing.get_context("spawn").Pool(1) as processes:
-            peak = processes.apply(peak_mb, (str(path), f"{folder}/segments"))
-    return {"format": name, "mb": megabytes, "peakMb": round(peak, 1)}
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+            own, beside = process.submit(peaks_mb, str(path), f"{folder}/segments", processes).result()
+    peaks = {"peakMb": round(own, 1), **({"peakMbBeside": round(beside, 1)} if processes > 1 else {})}
+    return {"format": name, "mb": megabytes, **peaks}
 
 
 def main() -> None:
@@ -150,13 +191,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mb", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=1, help="that decode beside the one that reads and writes")
+    parser.add_argument("--formats", default=",".join(FORMATS), help="with commas")
     parser.add_argument("--large-mb", type=int, default=0, help="also peak memory over files this large")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    formats = ("openai-chat", "agentdojo", "tau2", "atif", "mlflow", "langfuse", "otlp")
-    result: dict[str, Any] = {"speed": [measured(name, arguments.mb, arguments.rounds) for name in formats]}
+    formats, processes = arguments.formats.split(","), arguments.processes
+    result: dict[str, Any] = {"speed": [measured(name, arguments.mb, arguments.rounds, processes) for name in formats]}
     if arguments.large_mb:
-        result["memory"] = [memory(name, arguments.large_mb) for name in ("openai-chat", "tau2", "otlp")]
+        large = [name for name in ("openai-chat", "tau2", "otlp") if name in formats]
+        result["memory"] = [memory(name, arguments.large_mb, processes) for name in large]
     if arguments.json:
         print(json.dumps(result, indent=2))
         return
