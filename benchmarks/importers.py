@@ -13,6 +13,7 @@ nothing, and ``cpuS`` is what all of them needed.
 import argparse
 import json
 import multiprocessing
+import os
 import resource
 import tempfile
 import time
@@ -167,12 +168,17 @@ def measured(name: str, megabytes: int, rounds: int, processes: int) -> dict[str
     return row
 
 
-def peaks_mb(path: str, segments: str, processes: int) -> tuple[float, float]:
-    """Peak memory of this process over one import, and of the largest one beside it, MB."""
-    imported(Path(path), Path(segments), processes)
-    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    own, beside = (resource.getrusage(who).ru_maxrss / 1024 for who in whose)
-    return own, beside
+def peaks_mb(path: str, segments: str, processes: int) -> list[float]:
+    """Peak memory of this process over one import, and of each one beside it, MB."""
+    ingest([path], Path(segments), REQUEST, processes=processes)
+    beside = [child.pid for child in multiprocessing.active_children()]
+    return [peak_mb(pid) for pid in (os.getpid(), *beside)]
+
+
+def peak_mb(pid: int) -> float:
+    """Peak memory of a process. That of a child by ``getrusage`` would be its parent's when it began."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def memory(name: str, megabytes: int, processes: int) -> dict[str, Any]:
@@ -181,9 +187,8 @@ def memory(name: str, megabytes: int, processes: int) -> dict[str, Any]:
         path = Path(folder) / ("traces.json" if name == "tau2" else "traces.jsonl")
         write(path, name, megabytes * 1_000_000)
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-            own, beside = process.submit(peaks_mb, str(path), f"{folder}/segments", processes).result()
-    peaks = {"peakMb": round(own, 1), **({"peakMbBeside": round(beside, 1)} if processes > 1 else {})}
-    return {"format": name, "mb": megabytes, **peaks}
+            own, *beside = process.submit(peaks_mb, str(path), f"{folder}/segments", processes).result()
+    return {"format": name, "mb": megabytes, "peakMb": round(own, 1), "peakMbBeside": [round(one, 1) for one in beside]}
 
 
 def main() -> None:

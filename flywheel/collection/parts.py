@@ -31,7 +31,7 @@ from flywheel.collection.importers.interface import (
 from flywheel.collection.json_records import UTF8_MARK, RawRecord
 from flywheel.pool.workers import mapped
 
-PART_BYTES = 2 * 1024 * 1024
+PART_BYTES = 1024 * 1024
 PART_RECORDS = 2000
 PARTS_FOR_PROCESSES = 32  # fewer are read before a process has started
 JSON_OPENS = (b"{", b"[")

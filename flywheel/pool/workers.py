@@ -4,11 +4,14 @@ Results come back in order.
 """
 
 import gc
+import os
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
+from threading import Thread
 from typing import TypeVar
 
 from flywheel.errors import PoolError
@@ -17,6 +20,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 IDLE_S = 20  # a stage that follows soon finds the processes of the one before
+PARENT_LOOK_S = 1.0
 GROWTH_BYTES = 1_000_000_000
 """By so much may a process grow before loky takes it for leaking and starts another one. Allocators keep what a large
 part needed, a few hundred MB, and a start costs 1.3 s of a processor: imports, and the lists and patterns that names
@@ -88,6 +92,14 @@ def ahead(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def prepare() -> None:
-    """Make a process ready: what it imported is never collected."""
+    """Make a process ready: what it imported is never collected, and it does not outlive a parent that is killed."""
     gc.freeze()
     gc.set_threshold(OBJECTS_A_COLLECTION, 50, 50)
+    Thread(target=end_after, args=(os.getppid(),), daemon=True).start()
+
+
+def end_after(parent: int) -> None:
+    """End this process soon after its parent: it may wait without end for a lock that nobody opens any more."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_LOOK_S)
+    os._exit(1)

@@ -159,8 +159,9 @@ def is_there(group: int) -> bool:
     return True
 
 
-def test_an_interrupted_import_ends_with_its_processes_and_is_completed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_import_that_is_ended_leaves_no_process_and_is_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
 ) -> None:
     path, segments = tmp_path / "chats.jsonl", tmp_path / "parts"
     path.write_text("".join(good(str(number)) for number in range(500)))
@@ -168,9 +169,12 @@ def test_an_interrupted_import_ends_with_its_processes_and_is_completed(
     with subprocess.Popen(program, start_new_session=True, stdout=subprocess.PIPE) as importing:
         assert importing.stdout is not None
         assert importing.stdout.readline() == b"written\n"
-        os.killpg(importing.pid, signal.SIGINT)
-        assert importing.wait(60) == -signal.SIGINT
+        end = os.kill if how == signal.SIGKILL else os.killpg  # an interrupt is for the whole group
+        end(importing.pid, how)
+        assert importing.wait(60) == -how
+    left_until = time.monotonic() + 60
     while is_there(importing.pid):
+        assert time.monotonic() < left_until
         time.sleep(0.05)
     assert len(list(segments.glob("*.segment"))) == 1
     monkeypatch.setattr("flywheel.collection.taking.SEGMENT_BYTES", 50_000)
