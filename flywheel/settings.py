@@ -222,7 +222,7 @@ class Settings(BaseSettings):
     verdict_days: int = Field(730, gt=0, description="how long the audit trail keeps what verdicts say")
     history_days: int = Field(7, ge=0, description="how long the lake keeps versions that were replaced")
     simulated_now: datetime | None = Field(None, description="a moment in the place of the clock, for simulations")
-    pool_processes: int = Field(0, ge=0, description="that work on a large day side by side; 0: the machine's cores")
+    pool_processes: int = Field(0, ge=0, description="for a large day or import, side by side; 0: the machine's cores")
     task_types: tuple[str, ...] = Field(
         (
             *("code-editing", "research", "data-analysis", "design", "planning"),
