@@ -78,12 +78,12 @@ class RunningTask:
         """What was heard of the task from its beginning on, until it has ended; None where nothing is for so long."""
         told = 0
         while True:
-            self._news.clear()
-            for event in self._events[told:]:
+            while told < len(self._events):
+                yield self._events[told]
                 told += 1
-                yield event
-            if self.ended.done() and told == len(self._events):
+            if self.ended.done():
                 return
+            self._news.clear()  # nothing was told since it was looked at; whoever else waits is woken by the next
             try:
                 async with asyncio.timeout(every_s):
                     await self._news.wait()
