@@ -115,6 +115,7 @@ def test_an_answer_that_nobody_judges_has_no_score_and_says_so(engine: Engine, t
         (ScriptedAgent(KeyError("x")), "the agent crashed: KeyError: 'x'"),
         (ScriptedAgent(SystemExit(3)), "the agent crashed: RuntimeError: SystemExit: 3"),
         (ScriptedAgent("1.0 never so few", tokens=-1), "the agent reports (10, -1, 0) tokens"),
+        (ScriptedAgent("1.0 never so many", tokens=2**63 - 1), "the agent reports (10, 9223372036854775807, 0) tokens"),
     ],
 )
 def test_another_agent_takes_over_from_one_that_cannot_answer(
