@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from flywheel.api.settings import ACCOUNTING_S, ServiceSettings
 from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.running.calls import CancelToken
-from flywheel.arbiter.running.streaming import TextDelta
+from flywheel.arbiter.running.streaming import TextDelta, Watch
 from flywheel.arbiter.task import Task, TaskResult
 from flywheel.errors import RetryLaterError
 from flywheel.records import RoutingDecision
@@ -36,14 +36,13 @@ class RunningTask:
 
     async def _run(self, arbiter: Arbiter, task: Task, *, followed: bool, irrevocable: bool) -> TaskResult:
         try:
-            return await arbiter.aexecute_task(
-                task,
-                token=self.token,
+            watch = Watch(
                 on_text=self._hear if followed else None,
                 on_decision=self._hear,
                 on_accepted=self._accepted.set,
                 irrevocable=irrevocable,
             )
+            return await arbiter.aexecute_task(task, token=self.token, watch=watch)
         finally:
             self._news.set()
 
@@ -118,7 +117,7 @@ class RunningTasks:
             tenant_id: whose task it is.
             task: which.
             followed: whether pieces of its answer are wanted on their way.
-            irrevocable: whether these cannot be taken back; see ``Arbiter.execute_task``.
+            irrevocable: whether these cannot be taken back; see ``Watch``.
 
         Raises:
             CrowdedError: as many run as may.

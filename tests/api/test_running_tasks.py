@@ -1,10 +1,9 @@
 """Tasks that the service runs: whoever follows one hears of everything at once, however many follow it."""
 
 import asyncio
-from collections.abc import Callable
 
-from flywheel.api.running_tasks import Event, RunningTask
-from flywheel.arbiter.running.streaming import TextDelta
+from flywheel.api.running_tasks import RunningTask
+from flywheel.arbiter.running.streaming import TextDelta, Watch
 
 LONG_S = 60.0
 
@@ -16,9 +15,10 @@ class Telling:
         self._pieces = pieces
         self.go_on = asyncio.Event()
 
-    async def aexecute_task(self, _: object, *, on_text: Callable[[Event], None], **__: object) -> None:
+    async def aexecute_task(self, _: object, *, watch: Watch, **__: object) -> None:
         for number in range(self._pieces):
-            on_text(TextDelta(attempt=1, iteration=1, text=str(number)))
+            assert watch.on_text is not None
+            watch.on_text(TextDelta(attempt=1, iteration=1, text=str(number)))
             await self.go_on.wait()
             self.go_on.clear()
 
@@ -29,7 +29,7 @@ def test_who_follows_slowly_misses_nothing_that_another_one_has_heard() -> None:
         running = RunningTask(arbiter, None, followed=True, irrevocable=False)  # type: ignore[arg-type]
         slow, quick = running.events(every_s=LONG_S), running.events(every_s=LONG_S)
         found = [await anext(slow), await anext(quick)]
-        another = asyncio.create_task(anext(quick))
+        another = asyncio.ensure_future(anext(quick))
         await asyncio.sleep(0)  # the quick one waits for the next piece, the slow one holds the first still
         arbiter.go_on.set()
         found += [await another, await anext(slow)]
