@@ -3,7 +3,10 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import Request
 
 from flywheel.api.settings import ACCOUNTING_S, ServiceSettings
 from flywheel.arbiter.arbiter import Arbiter
@@ -94,6 +97,22 @@ def left(running: RunningTask, *, has_name: bool) -> None:
     """The client went away: a task that nobody can ask for any more is cancelled, unless it has ended."""
     if not has_name:
         running.token.cancel(GONE)
+
+
+@asynccontextmanager
+async def leaving(request: Request, do: Callable[[], None]) -> AsyncIterator[None]:
+    """Do something where the client goes away within."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        do()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
 
 
 class RunningTasks:
