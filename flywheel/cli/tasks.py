@@ -121,6 +121,9 @@ def show(done: "TrafficReport", *, as_json: bool) -> None:
     if as_json:
         print_json(done)
         return
+    if not done.tasks:
+        click.echo(f"no task of {done.label!r} was run yet; `flywheel tasks run --label {done.label}` runs them")
+        return
     print_table(
         ("agent", "tasks", "share", "success rate", "mean quality"),
         [(a.agent_id, a.tasks, a.share, a.success_rate, a.mean_quality) for a in done.agents],
