@@ -264,7 +264,7 @@ def compared(settings: Settings, folder: Path, options: argparse.Namespace) -> F
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--requests", type=int, default=100, help="of each kind in a round, one after the other")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each throughput in a round")
