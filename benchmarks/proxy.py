@@ -281,7 +281,10 @@ def main() -> None:
         print(json.dumps({"delay_ms": options.delay_ms, **found}))
         return
     for name, figures in found.items():
-        print(f"{name}\n  {json.dumps(figures, default=lambda value: round(value, 1))}")
+        print(name)
+        for what, figure in figures.items():
+            parts = figure.items() if isinstance(figure, dict) else [("", figure)]
+            print(f"  {what:<20}", *(f"{part} {value:.1f}".strip() for part, value in parts), sep="  ")
 
 
 if __name__ == "__main__":

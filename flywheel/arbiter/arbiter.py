@@ -76,6 +76,7 @@ class Arbiter:
         evaluator: Evaluator | None = FUNCTION_CALLS,
         rubric: Rubric = BUILTIN,
         slots: Slots | None = None,
+        cache: SemanticCache | None = None,
         notary: Notary | None = None,
     ) -> None:
         """An arbiter over the agents that are active in the registry.
@@ -93,8 +94,9 @@ class Arbiter:
             execution: how single tasks are run.
             evaluator: judges answers; None: nobody does, and logs say so. Function calls of benchmarks by default.
             rubric: scores what environments verified; an evaluator has its own.
-            slots: count and limit the agents' calls, and say what other processes do where they share that; those of
-                ``make_agent`` where it is an ``AgentFactory``, else the arbiter's own where None.
+            slots: count and limit the agents' calls, and say what other processes do where they share that; where None
+                those of ``make_agent`` if it is an ``AgentFactory``, else the arbiter's own.
+            cache: of answers to single tasks; where None one that ``execution.cache`` describes, if it is enabled.
             notary: signs what is logged of evaluations, for the audit trail; None: they have no verdict. Its owner
                 closes it.
         """
@@ -117,7 +119,9 @@ class Arbiter:
             notary=notary,
         )
         self._claims = Claims(engine, claim_s=settings.claim_s, kept=timedelta(hours=settings.kept_hours))
-        self._cache = SemanticCache(settings.cache) if settings.cache.enabled else None
+        if cache is None and settings.cache.enabled:
+            cache = SemanticCache(settings.cache)
+        self._cache = cache
         self._executor, self._late = self._made_executor(), self._made_late()
 
     def for_tenant(self, tenant_id: str, collector: Collector) -> Self:

@@ -108,6 +108,19 @@ def test_an_answer_that_nobody_judges_has_no_score_and_says_so(engine: Engine, t
     assert BanditState(engine).evidence() == {}
 
 
+@pytest.mark.parametrize("score", ["1.5", "nan"])
+def test_a_score_that_no_answer_has_is_a_failure_of_the_evaluator_and_the_task_is_still_there(
+    engine: Engine, tmp_path: Path, score: str
+) -> None:
+    with service(engine, tmp_path, {"a": ScriptedAgent(score)}) as arbiter:
+        result = arbiter.execute_task(task())
+        again = arbiter.execute_task(task())
+    assert (result.status, result.evaluation, again.replayed) == ("succeeded", None, True)
+    assert result.not_evaluated == again.not_evaluated
+    assert "the evaluator failed: ValidationError: Expected `float`" in str(result.not_evaluated)
+    assert logs_of(tmp_path)["t1"].counts == (1, 1, 0)
+
+
 @pytest.mark.parametrize(
     ("agent", "reason"),
     [
