@@ -114,7 +114,7 @@ class Took(NamedTuple):
     cpu_s: float
 
 
-def took(work: Callable[[], None]) -> Took:
+def took(work: Callable[[], object]) -> Took:
     """How long something takes."""
     wall_s, cpu_s = time.monotonic(), cpu_s_of_all()
     work()
@@ -172,7 +172,7 @@ def peaks_mb(path: str, segments: str, processes: int) -> list[float]:
     """Peak memory of this process over one import, and of each one beside it, MB."""
     ingest([path], Path(segments), REQUEST, processes=processes)
     beside = [child.pid for child in multiprocessing.active_children()]
-    return [peak_mb(pid) for pid in (os.getpid(), *beside)]
+    return [peak_mb(pid) for pid in (os.getpid(), *beside) if pid is not None]
 
 
 def peak_mb(pid: int) -> float:

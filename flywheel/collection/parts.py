@@ -18,7 +18,6 @@ from flywheel.collection.completion import Terms
 from flywheel.collection.documents import UNREADABLE, Document, rejection_of
 from flywheel.collection.entries import Entry, entry_of
 from flywheel.collection.importers.interface import (
-    AnyImporter,
     Divisible,
     Gatherer,
     Group,
@@ -77,15 +76,14 @@ class Excerpt(Document):
         yield from self._part.records
 
 
-def is_divisible(document: Document, importer: AnyImporter) -> bool:
-    """Whether a document can be read in parts: one of JSON, by an importer that knows how."""
-    head = document.opening.head.removeprefix(UTF8_MARK).lstrip()
-    return isinstance(importer, Divisible) and head.startswith(JSON_OPENS)
+def is_json(document: Document) -> bool:
+    """Whether a document begins as JSON: what is none has no records to be cut at."""
+    return document.opening.head.removeprefix(UTF8_MARK).lstrip().startswith(JSON_OPENS)
 
 
 def entries_of_document(document: Document, importer: Importer, terms: Terms, *, processes: int) -> Iterator[Entry]:
     """What becomes of the document's records, in order."""
-    if is_divisible(document, importer):
+    if isinstance(importer, Divisible) and is_json(document):
         read = partial(entries_of_part, importer=importer, terms=terms)
         yield from side_by_side(read, parts(document, importer), processes=processes)
     else:
@@ -95,7 +93,7 @@ def entries_of_document(document: Document, importer: Importer, terms: Terms, *,
 
 def rows_of_document(document: Document, importer: Gatherer, *, processes: int) -> Iterator[Row | Rejected]:
     """The parts of runs that the document has, in order."""
-    if is_divisible(document, importer):
+    if isinstance(importer, Divisible) and is_json(document):
         yield from side_by_side(
             partial(rows_of_part, importer=importer), parts(document, importer), processes=processes
         )

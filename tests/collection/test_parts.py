@@ -59,7 +59,7 @@ DOCUMENTS: dict[str, bytes] = {
     "atif.jsonl": lines(*numbered(test_atif.trajectory(), "session_id")),
     "mlflow.jsonl": lines(*numbered(MLFLOW, "info", "trace_id")),
     "mlflow.json": json.dumps({"traces": numbered(MLFLOW, "info", "trace_id"), "next_page_token": None}).encode(),
-    "tau2.json": json.dumps(test_tau.results(*SIMULATIONS, 5, {}), indent=2).encode(),
+    "tau2.json": json.dumps({**test_tau.results(), "simulations": [*SIMULATIONS, 5, {}]}, indent=2).encode(),
     "tau2.jsonl": lines(*(test_tau.results(one) for one in SIMULATIONS)),
     "inspect-ai.json": json.dumps({**SAMPLE, "samples": numbered(SAMPLE["samples"][0], "id")}).encode(),  # type: ignore[index]
     "langfuse.jsonl": lines(*numbered(test_langfuse.observation(), "trace_id")),
@@ -69,9 +69,11 @@ DOCUMENTS: dict[str, bytes] = {
 }
 
 
-def outcome(path: Path, segments: Path, asked: Request = CURATED, **options: int) -> tuple[Any, dict[str, bytes]]:
+def outcome(
+    path: Path, segments: Path, asked: Request = CURATED, *, processes: int = 1
+) -> tuple[Any, dict[str, bytes]]:
     """The report but for its time, and the segments."""
-    report = msgspec.to_builtins(ingest([str(path)], segments, asked, **options))
+    report = msgspec.to_builtins(ingest([str(path)], segments, asked, processes=processes))
     return {**report, "seconds": 0}, {file.name: file.read_bytes() for file in segments.glob("*.segment")}
 
 
