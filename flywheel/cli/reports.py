@@ -111,7 +111,7 @@ def compare(load: "Callable[[], Settings]", period: str, until: datetime | None,
 @until_option
 @as_json_option
 @click.pass_obj
-def collection(load: "Callable[[], Settings]", as_json: bool, **days: datetime | None) -> None:
+def collection(load: "Callable[[], Settings]", /, as_json: bool, **days: datetime | None) -> None:
     """Say how much came, of whom, how good it is, how long it waited, and how the pool grows.
 
     \b
@@ -137,7 +137,7 @@ def collection(load: "Callable[[], Settings]", as_json: bool, **days: datetime |
 @until_option
 @as_json_option
 @click.pass_obj
-def training(load: "Callable[[], Settings]", as_json: bool, **days: datetime | None) -> None:
+def training(load: "Callable[[], Settings]", /, as_json: bool, **days: datetime | None) -> None:
     """Say which batches were made, what they consumed, and whether promoted models do better than those before.
 
     \b

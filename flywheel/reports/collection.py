@@ -139,4 +139,5 @@ def growth_of(connection: Connection[Any], first: date, last: date) -> float | N
     if len(readings) < 2:
         return None
     (since, before), (until, after) = readings[0], readings[-1]
-    return float(after - before) / 1e6 / (until - since).days
+    days: int = (until - since).days
+    return float(after - before) / 1e6 / days
