@@ -14,7 +14,7 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.quality import QualityReport, validate_quality
 from flywheel.pool.statistics import Tally
 from flywheel.pool.validation import fraction
-from flywheel.reports.tallies import Cell, read_tallies
+from flywheel.reports.tallies import Cell, Key, grouped, read_tallies
 
 INTAKE = """
 SELECT count(*), percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds),
@@ -102,12 +102,9 @@ def report_collection(pool: BenchmarkPool, first: date, last: date) -> Collectio
     )
 
 
-def counted(tallies: Mapping[Cell, Tally], by: Callable[[Cell], Any]) -> dict[Any, int]:
+def counted(tallies: Mapping[Cell, Tally], by: Callable[[Cell], Key]) -> dict[Key, int]:
     """Tasks by a property, the most frequent first."""
-    counts: Counter[Any] = Counter()
-    for cell, one in tallies.items():
-        counts[by(cell)] += one.tasks
-    return dict(counts.most_common())
+    return dict(Counter({key: one.tasks for key, one in grouped(tallies, by).items()}).most_common())
 
 
 def coverage_of(expected: Collection[str], counts: Mapping[str, int]) -> Coverage:

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.statistics import Figures, figures_of
-from flywheel.reports.tallies import read_tallies, tally
+from flywheel.pool.statistics import Tally
+from flywheel.reports.tallies import grouped, read_tallies
 from flywheel.training.intervals import Interval, difference, wilson
 
 Period = Literal["week", "month"]
@@ -59,12 +60,12 @@ def compare_agents(pool: BenchmarkPool, period: Period, *, until: date) -> Compa
     before, _ = days_of(period, first - timedelta(days=1))
     with pool.transaction() as connection:
         tallies = read_tallies(connection, before, until)
-    compared = []
-    for agent_id in sorted({cell.agent_id for cell in tallies if cell.date >= first}):
-        own = {cell: one for cell, one in tallies.items() if cell.agent_id == agent_id}
-        now = figures_of(tally(own, lambda cell: cell.date >= first))
-        earlier = figures_of(tally(own, lambda cell: cell.date < first))
-        compared.append(compared_agent(agent_id, now, earlier))
+    halves = grouped(tallies, lambda cell: (cell.agent_id, cell.date >= first))
+    compared = [
+        compared_agent(agent_id, figures_of(now), figures_of(halves.get((agent_id, False), Tally())))
+        for (agent_id, is_now), now in halves.items()
+        if is_now
+    ]
     compared.sort(key=lambda agent: (-agent.success_rate.value, agent.agent_id))
     return Comparison(period=period, first=first, last=last, counted_until=until, agents=tuple(compared))
 

@@ -8,6 +8,7 @@ end with the day, never beyond it.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from hashlib import blake2b
+from operator import itemgetter
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +17,7 @@ from flywheel.arbiter.capability_events import CapabilityEvent, events
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.statistics import Figures, figures_of
 from flywheel.pool.statistics import Tally
-from flywheel.reports.tallies import Cell, read_tallies, tally
+from flywheel.reports.tallies import Cell, grouped, read_tallies
 from flywheel.reports.trends import Trend, trend_of
 from flywheel.training.intervals import Interval, difference
 
@@ -94,6 +95,14 @@ class FeedbackReport(Struct, frozen=True, kw_only=True):
     strengths: tuple[Standing, ...]
 
 
+class Window(Struct, frozen=True, kw_only=True):
+    """The tasks of a window: of each agent by day and by task type, and of all agents by task type."""
+
+    by_day: dict[tuple[str, date], Tally]
+    by_type: dict[tuple[str, str], Tally]
+    of_type: dict[str, Tally]
+
+
 def feedback_reports(pool: BenchmarkPool, day: date) -> tuple[FeedbackReport, ...]:
     """The reports of a UTC day, one for each agent that had a task in its window or changed on the day, by id.
 
@@ -104,57 +113,63 @@ def feedback_reports(pool: BenchmarkPool, day: date) -> tuple[FeedbackReport, ..
         tallies = read_tallies(connection, day - timedelta(days=WINDOW_DAYS - 1), day)
     midnight = datetime.combine(day, time(), UTC)
     found = events(pool.engine, since=midnight, until=midnight + timedelta(days=1))
+    window = window_of(tallies)
     agents = sorted({cell.agent_id for cell in tallies} | {event.agent_id for event in found})
     return tuple(
-        report_of(agent_id, day, tallies, [event for event in found if event.agent_id == agent_id])
+        report_of(agent_id, day, window, [event for event in found if event.agent_id == agent_id])
         for agent_id in agents
     )
 
 
-def report_of(
-    agent_id: str, day: date, tallies: Mapping[Cell, Tally], changes: Sequence[CapabilityEvent]
-) -> FeedbackReport:
-    """The report of an agent. Pure: ``tallies`` are of all agents in the window, ``changes`` its own on the day."""
-    own = {cell: one for cell, one in tallies.items() if cell.agent_id == agent_id}
-    standings = sorted(standings_of(agent_id, tallies), key=lambda standing: abs(standing.lead.value), reverse=True)
+def window_of(tallies: Mapping[Cell, Tally]) -> Window:
+    """The tasks of all agents, grouped once for all reports."""
+    return Window(
+        by_day=grouped(tallies, lambda cell: (cell.agent_id, cell.date)),
+        by_type=grouped(tallies, lambda cell: (cell.agent_id, cell.task_type)),
+        of_type=grouped(tallies, lambda cell: cell.task_type),
+    )
+
+
+def report_of(agent_id: str, day: date, window: Window, changes: Sequence[CapabilityEvent]) -> FeedbackReport:
+    """The report of an agent, of which ``changes`` were found on the day. Pure."""
+    by_day = {of_day: one for (agent, of_day), one in window.by_day.items() if agent == agent_id}
+    total = Tally()
+    for one in by_day.values():
+        total.merge(one)
+    standings = sorted(standings_of(agent_id, window), key=lambda standing: abs(standing.lead.value), reverse=True)
     return FeedbackReport(
         agent_id=agent_id,
         day=day,
-        today=figures_of(tally(own, lambda cell: cell.date == day)),
-        window=figures_of(tally(own, lambda _: True)),
-        trends={name: trend_in(own, of, is_better) for name, is_better, of in QUANTITIES},
+        today=figures_of(by_day.get(day, Tally())),
+        window=figures_of(total),
+        trends={name: trend_in(by_day, of, is_better) for name, is_better, of in QUANTITIES},
         capability_changes=tuple(map(change_of, changes)),
         training_needs=tuple(standing for standing in standings if standing.lead.high < 0),
         strengths=tuple(standing for standing in standings if standing.lead.low > 0),
     )
 
 
-def trend_in(own: Mapping[Cell, Tally], of: Quantity, higher_is_better: bool) -> Trend:
+def trend_in(by_day: Mapping[date, Tally], of: Quantity, higher_is_better: bool) -> Trend:
     """The trend of a quantity over the days that have it."""
-    by_day = {
-        day: of(figures_of(tally(own, lambda cell, day=day: cell.date == day)))  # type: ignore[misc]
-        for day in {cell.date for cell in own}
-    }
-    known = {day: value for day, value in by_day.items() if value is not None}
+    values = {day: of(figures_of(one)) for day, one in by_day.items()}
+    known = {day: value for day, value in values.items() if value is not None}
     return trend_of(known, higher_is_better=higher_is_better)
 
 
-def standings_of(agent_id: str, tallies: Mapping[Cell, Tally]) -> Iterator[Standing]:
+def standings_of(agent_id: str, window: Window) -> Iterator[Standing]:
     """How the agent does beside the others, in each task type in which there are enough tasks of both."""
-    for task_type in sorted({cell.task_type for cell in tallies if cell.agent_id == agent_id}):
-        of_type = {cell: one for cell, one in tallies.items() if cell.task_type == task_type}
-        own = tally(of_type, lambda cell: cell.agent_id == agent_id)
-        others = tally(of_type, lambda cell: cell.agent_id != agent_id)
-        if min(own.tasks, others.tasks) < LEAST_TASKS:
+    for (agent, task_type), own in sorted(window.by_type.items(), key=itemgetter(0)):
+        every = window.of_type[task_type]
+        tasks, successes = every.tasks - own.tasks, every.successes - own.successes
+        if agent != agent_id or min(own.tasks, tasks) < LEAST_TASKS:
             continue
-        lead = difference((others.successes, others.tasks), (own.successes, own.tasks), confidence=CONFIDENCE)
         yield Standing(
             task_type=task_type,
             tasks=own.tasks,
             success_rate=own.successes / own.tasks,
-            others_tasks=others.tasks,
-            others_success_rate=others.successes / others.tasks,
-            lead=lead,
+            others_tasks=tasks,
+            others_success_rate=successes / tasks,
+            lead=difference((successes, tasks), (own.successes, own.tasks), confidence=CONFIDENCE),
         )
 
 

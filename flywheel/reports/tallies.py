@@ -1,14 +1,17 @@
 """What reports count: the tasks of each agent, UTC day, task type and complexity, as the daily roll-ups have them."""
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from psycopg import Connection
 
 from flywheel.pool.queries.sums import tally_of
 from flywheel.pool.statistics import Tally
+
+Key = TypeVar("Key", bound=Hashable)
 
 TALLIES = """
 SELECT agent_id, date, task_type, complexity, sum(tasks), sum(successes), sum(quality_sum), sum(latency_ms_sum),
@@ -34,6 +37,14 @@ def read_tallies(connection: Connection[Any], first: date, last: date) -> dict[C
     """
     rows = connection.execute(TALLIES, (first, last))
     return {Cell(*row[:4]): tally_of(row[4:]) for row in rows}
+
+
+def grouped(tallies: Mapping[Cell, Tally], by: Callable[[Cell], Key]) -> dict[Key, Tally]:
+    """The tasks by a property of their cells."""
+    groups: defaultdict[Key, Tally] = defaultdict(Tally)
+    for cell, one in tallies.items():
+        groups[by(cell)].merge(one)
+    return dict(groups)
 
 
 def tally(tallies: Mapping[Cell, Tally], holds: Callable[[Cell], bool]) -> Tally:
