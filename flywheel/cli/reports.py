@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from flywheel.cli.audited import audited
+from flywheel.cli.groups import Group
 from flywheel.cli.output import cell, print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ since_option = click.option("--from", "first", type=DATE, help="The first UTC da
 until_option = click.option("--to", "last", type=DATE, help="The last UTC day. [default: yesterday]")
 
 
-@click.group()
+@click.group(cls=Group)
 def reports() -> None:
     """Report on agents, collection and training.
 
