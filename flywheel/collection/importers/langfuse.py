@@ -22,8 +22,9 @@ from flywheel.collection.importers.fields import (
     number,
     optional_text,
 )
-from flywheel.collection.importers.interface import Group, Json, Note, Opening, Rejected, Row, Run, ToolTally, Value
+from flywheel.collection.importers.interface import Group, Json, Note, Opening, Rejected, Row, Run, Value
 from flywheel.collection.importers.per_record import NOT_OF_FORMAT
+from flywheel.collection.importers.tool_spans import ToolSpan, first_action_ms, tallied
 from flywheel.collection.json_records import records
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def run_of(trace_id: str, rows: Rows) -> Run:
     started = min(starts, default=None) or moment(rows.trace.get("timestamp"), "timestamp")[0]
     latency_ms = between(started, max(ends, default=None))
     conversation, rule = conversation_of(rows)
-    tally_tools(conversation, observations)
+    calls = tool_spans(observations, started)
     tokens, output = tokens_of(observations)
     errors = [row for row in observations if row.get("level") == "ERROR"]
     rules = (*conversation.rules, rule, *(("latency-between-observations",) if latency_ms else ()))
@@ -152,11 +153,13 @@ def run_of(trace_id: str, rows: Rows) -> Run:
         description=conversation.first("user"),
         started_at=started,
         latency_ms=latency_ms or None,
+        first_action_ms=first_action_ms(calls),
         tokens_used=tokens,
         output_tokens=output,
         cost_usd=sum(costs) if costs else None,
         messages=tuple(conversation.messages),
-        tools=conversation.tools,
+        # Without observations of tools the messages' calls stand.
+        tools=tallied(calls) or conversation.tools,
         failure_reason=optional_text(errors[-1], "status_message") if errors else None,
         scores=scores_of(rows.scores),
         notes=notes_of(rows.scores),
@@ -222,16 +225,21 @@ def say(conversation: Conversation, role: str, value: Any) -> None:
         conversation.say(role, value if isinstance(value, str) else msgspec.json.encode(value).decode())
 
 
-def tally_tools(conversation: Conversation, observations: list[Json]) -> None:
-    """Count tools by their observations, which say how each call went; without any, the messages' calls stand."""
-    tools: dict[str, ToolTally] = {}
+def tool_spans(observations: list[Json], began: datetime | None) -> list[ToolSpan]:
+    """The observations of tools."""
+    found = []
     for row in observations:
         if row.get("type") == "TOOL":
-            tally = tools.setdefault(optional_text(row, "name") or "unnamed-tool", ToolTally(failures=0))
-            tally.calls += 1
-            tally.failures = (tally.failures or 0) + (row.get("level") == "ERROR")
-    if tools:
-        conversation.tools = tools
+            start, end = (moment(row.get(name), name)[0] for name in ("start_time", "end_time"))
+            found.append(
+                ToolSpan(
+                    name=optional_text(row, "name") or "unnamed-tool",
+                    failed=row.get("level") == "ERROR",
+                    after_ms=between(began, start),
+                    took_ms=between(start, end),
+                )
+            )
+    return found
 
 
 def tokens_of(observations: list[Json]) -> tuple[int | None, int | None]:

@@ -22,8 +22,9 @@ from flywheel.collection.importers.fields import (
     since_epoch,
     text,
 )
-from flywheel.collection.importers.interface import Json, Note, Opening, Rejected, Run, ToolTally, Value
+from flywheel.collection.importers.interface import Json, Note, Opening, Rejected, Run, Value
 from flywheel.collection.importers.per_record import attempt
+from flywheel.collection.importers.tool_spans import ToolSpan, first_action_ms, tallied
 from flywheel.collection.json_records import Record, records
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def run_of(record: Record) -> Run | Rejected:
         return Rejected(reason="no spans", detail="the trace has no root span; previews are cut off and not read")
     metadata = mapping_of(info, "trace_metadata")
     conversation, rule = conversation_of(spans, roots[0])
-    tally_tools(conversation, spans)
+    calls = tool_spans(spans, roots[0])
     usage = usage_of(metadata, spans)
     assessments = assessments_of(info)
     return Run(
@@ -83,12 +84,14 @@ def run_of(record: Record) -> Run | Rejected:
         description=conversation.first("user"),
         started_at=time_of(info),
         latency_ms=latency_of(info) or None,
+        first_action_ms=first_action_ms(calls),
         tokens_used=usage.get("total_tokens"),
         output_tokens=usage.get("output_tokens"),
         cost_usd=number(attribute_json(metadata, "mlflow.trace.cost"), "total_cost"),
         messages=tuple(conversation.messages),
-        tools=conversation.tools,
-        failure_reason="the trace ended in an error" if state == "ERROR" else None,
+        # Without spans of tools the messages' calls stand.
+        tools=tallied(calls) or conversation.tools,
+        failure_reason=reason_of(roots[0]) if state == "ERROR" else None,
         scores={note.name: note.value for note in assessments},
         notes=tuple(note for note in assessments if note.source == "user"),
         derived=(*conversation.rules, rule),
@@ -148,16 +151,40 @@ def answer(conversation: Conversation, outputs: Any) -> None:
         openai_conversation(messages, conversation)
 
 
-def tally_tools(conversation: Conversation, spans: list[Json]) -> None:
-    """Count tools by their spans, which say how each call went; without any, the messages' calls stand."""
-    tools: dict[str, ToolTally] = {}
+def tool_spans(spans: list[Json], root: Json) -> list[ToolSpan]:
+    """The spans of tools."""
+    began, _ = span_times(root)
+    found = []
     for span in spans:
         if attribute(span, "mlflow.spanType") == "TOOL":
-            tally = tools.setdefault(text(span, "name"), ToolTally(failures=0))
-            tally.calls += 1
-            tally.failures = (tally.failures or 0) + failed(span)
-    if tools:
-        conversation.tools = tools
+            start, end = span_times(span)
+            found.append(
+                ToolSpan(
+                    name=text(span, "name"),
+                    failed=failed(span),
+                    after_ms=between(began, start),
+                    took_ms=between(start, end),
+                )
+            )
+    return found
+
+
+def span_times(span: Json) -> tuple[int | None, int | None]:
+    """Start and end of a span in nanoseconds, as schema version 3 names them, else version 2."""
+    start, end = count(span, "start_time_unix_nano"), count(span, "end_time_unix_nano")
+    return (start, end) if start is not None else (count(span, "start_time"), count(span, "end_time"))
+
+
+def between(first: int | None, last: int | None) -> float | None:
+    """Milliseconds from one to the other; None where one is not known or they are in the wrong order."""
+    return (last - first) / 1e6 if first is not None and last is not None and last >= first else None
+
+
+def reason_of(root: Json) -> str:
+    """Why a trace ended in an error: what its root span says of it, where it does."""
+    status = root.get("status")
+    said = status.get("message") if isinstance(status, dict) else root.get("status_message")
+    return said if isinstance(said, str) and said else "the trace ended in an error"
 
 
 def failed(span: Json) -> bool:

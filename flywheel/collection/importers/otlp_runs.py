@@ -101,7 +101,9 @@ def tools_of(told: Execution, *, shown: bool) -> tuple[dict[str, ToolTally], tup
         tools = {}
         for use in told.tools_used:
             failures = None if use.success_rate is None else round(use.call_count * (1 - use.success_rate))
-            tools[use.tool_name] = ToolTally(calls=use.call_count, failures=failures)
+            tools[use.tool_name] = ToolTally(
+                calls=use.call_count, failures=failures, average_latency_ms=use.average_latency
+            )
         return tools, ()
     tally = Conversation()
     for message in told.messages:

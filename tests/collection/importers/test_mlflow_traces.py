@@ -62,7 +62,11 @@ def test_a_trace_of_the_real_sdk_becomes_a_point(tmp_path: Path, trace: Trace) -
     assert (found.report.format, routing.task_id) == ("mlflow", f"mlflow:{trace.info.trace_id}")
     assert (routing.selected_agent_id, execution.latency_ms) == ("helper", trace.info.execution_duration)
     assert routing.timestamp.timestamp() * 1000 == pytest.approx(trace.info.request_time)
-    assert [(use.tool_name, use.call_count, use.success_rate) for use in execution.tools_used] == [("look_up", 2, 0.5)]
+    (use,) = execution.tools_used
+    assert (use.tool_name, use.call_count, use.success_rate) == ("look_up", 2, 0.5)
+    assert use.average_latency is not None
+    assert execution.time_to_first_action is not None
+    assert 0 < 2 * use.average_latency + execution.time_to_first_action <= trace.info.execution_duration + 1
     assert (execution.tokens_used, execution.output_tokens) == (15, 4)
     assert [message.content for message in execution.messages] == ["Help.", LONG, "2 seen"]
     assert evaluation.overall_score == 0.75

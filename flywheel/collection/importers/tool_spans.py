@@ -1,0 +1,45 @@
+"""Calls of tools that a trace shows as spans of their own: they say how each call went and how long it took."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from flywheel.collection.importers.interface import ToolTally
+
+
+class ToolSpan(Struct, frozen=True, kw_only=True):
+    """One call. ``after_ms`` is from the start of the run to that of the call; None where a time is not known."""
+
+    name: str
+    failed: bool
+    after_ms: float | None = None
+    took_ms: float | None = None
+
+
+def tallied(spans: Sequence[ToolSpan]) -> dict[str, ToolTally]:
+    """The calls by their tools, which come in the order of their first calls."""
+    by_name: dict[str, list[ToolSpan]] = {}
+    for span in spans:
+        by_name.setdefault(span.name, []).append(span)
+    return {
+        name: ToolTally(
+            calls=len(calls),
+            failures=sum(call.failed for call in calls),
+            average_latency_ms=mean(call.took_ms for call in calls),
+        )
+        for name, calls in by_name.items()
+    }
+
+
+def first_action_ms(spans: Sequence[ToolSpan]) -> float | None:
+    """Milliseconds to the first call; None where there is none, or one of them has no time."""
+    starts = [span.after_ms for span in spans if span.after_ms is not None]
+    return min(starts) if starts and len(starts) == len(spans) else None
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean; None where one of them is not known, or there is none."""
+    known = list(values)
+    if not known or None in known:
+        return None
+    return sum(filter(None, known)) / len(known)
