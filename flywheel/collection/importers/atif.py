@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from flywheel.collection.importers.conversation import Conversation, call_of
+from flywheel.collection.importers.conversation import TOOL_DEFINITIONS, Conversation, call_of
 from flywheel.collection.importers.fields import (
     MalformedError,
     count,
@@ -67,7 +67,7 @@ def run_of(record: Record) -> Run | Rejected:
     metrics, tokens, output = tokens_of(value, steps)
     acted = next((at for at, step in zip(times, steps, strict=True) if step.get("tool_calls")), None)
     started, ended = next((at for at in times if at), None), next((at for at in reversed(times) if at), None)
-    rules = [*conversation.rules]
+    rules = [*conversation.rules, *([TOOL_DEFINITIONS] if agent.get("tool_definitions") else [])]
     rules += ["latency-between-first-and-last-step"] if started and ended and ended > started else []
     rules += ["zoneless-time-as-utc"] if zoneless else []
     name, model = text(agent, "name"), optional_text(agent, "model_name")
@@ -108,6 +108,8 @@ def conversation_of(steps: list[Json]) -> Conversation:
                 for call in objects(step, "tool_calls")
             )
             conversation.say(ROLES.get(text(step, "source")), step.get("message"), calls=calls)
+            if step.get("reasoning_content"):
+                conversation.reasoned = True
             for result in objects(mapping_of(step, "observation"), "results"):
                 conversation.say("tool", observed(result), call_id=optional_text(result, "source_call_id"))
         except MalformedError as error:

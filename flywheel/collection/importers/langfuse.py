@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flywheel.collection.importers.conversation import Conversation, openai_conversation
+from flywheel.collection.importers.conversation import TOOL_DEFINITIONS, Conversation, openai_conversation
 from flywheel.collection.importers.fields import (
     MalformedError,
     an_object,
@@ -144,7 +144,12 @@ def run_of(trace_id: str, rows: Rows) -> Run:
     calls = tool_spans(observations, started)
     tokens, output = tokens_of(observations)
     errors = [row for row in observations if row.get("level") == "ERROR"]
-    rules = (*conversation.rules, rule, *(("latency-between-observations",) if latency_ms else ()))
+    defined = any(row.get("tool_definitions") for row in observations)
+    rules = (
+        *(*conversation.rules, rule),
+        *((TOOL_DEFINITIONS,) if defined else ()),
+        *(("latency-between-observations",) if latency_ms else ()),
+    )
     costs = [cost for row in observations if (cost := number(row, "total_cost")) is not None]
     return Run(
         key=trace_id,

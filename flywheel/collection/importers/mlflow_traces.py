@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flywheel.collection.importers.conversation import Conversation, openai_conversation
+from flywheel.collection.importers.conversation import TOOL_DEFINITIONS, Conversation, openai_conversation
 from flywheel.collection.importers.fields import (
     MalformedError,
     count,
@@ -94,7 +94,7 @@ def run_of(record: Record) -> Run | Rejected:
         failure_reason=reason_of(roots[0]) if state == "ERROR" else None,
         scores={note.name: note.value for note in assessments},
         notes=tuple(note for note in assessments if note.source == "user"),
-        derived=(*conversation.rules, rule),
+        derived=(*conversation.rules, rule, *((TOOL_DEFINITIONS,) if defines_tools(spans) else ())),
     )
 
 
@@ -149,6 +149,11 @@ def answer(conversation: Conversation, outputs: Any) -> None:
         messages = [outputs]
     if messages is not None:
         openai_conversation(messages, conversation)
+
+
+def defines_tools(spans: list[Json]) -> bool:
+    """Whether a span says which tools a model was offered."""
+    return any("mlflow.chat.tools" in mapping_of(span, "attributes") for span in spans)
 
 
 def tool_spans(spans: list[Json], root: Json) -> list[ToolSpan]:

@@ -32,6 +32,7 @@ GENERATION = observation(
     output='{"role":"assistant","content":"bye"}',
     usage_details={"input": 10, "output": 2, "total": 12},
     total_cost=0.001,
+    tool_definitions='{"search": {}}',
 )
 TOOLS = [
     observation(
@@ -76,6 +77,7 @@ def test_rows_of_a_trace_become_a_point_in_whatever_order(tmp_path: Path) -> Non
     assert evaluation.overall_score == 0.8
     assert [(note.name, note.source) for note in found.feedback] == [("stars", "reviewer")]
     assert found.report.read == 1
+    assert found.report.rules["tool-definitions-left-out"] == 1
 
 
 def test_the_unit_of_latency_does_not_matter_where_start_and_end_are_given(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trace]:
         assert span is not None
         usage = {"input_tokens": 11, "output_tokens": 4, "total_tokens": 15}
         span.set_attribute("mlflow.chat.tokenUsage", usage)
+        span.set_attribute("mlflow.chat.tools", [{"type": "function", "function": {"name": "look_up"}}])
         return {"choices": [{"message": {"role": "assistant", "content": f"{len(messages)} seen"}}]}
 
     @mlflow.trace(name="helper", span_type=SpanType.AGENT)
@@ -69,6 +70,7 @@ def test_a_trace_of_the_real_sdk_becomes_a_point(tmp_path: Path, trace: Trace) -
     assert 0 < 2 * use.average_latency + execution.time_to_first_action <= trace.info.execution_duration + 1
     assert (execution.tokens_used, execution.output_tokens) == (15, 4)
     assert [message.content for message in execution.messages] == ["Help.", LONG, "2 seen"]
+    assert found.report.rules["tool-definitions-left-out"] == 1
     assert evaluation.overall_score == 0.75
     assert [(note.name, note.value, note.source) for note in found.feedback] == [("quality", 4, "user")]
 
