@@ -158,7 +158,7 @@ def run_of(trace_id: str, rows: Rows) -> Run:
         description=conversation.first("user"),
         started_at=started,
         latency_ms=latency_ms or None,
-        first_action_ms=first_action_ms(calls),
+        first_action_ms=first_action_ms(calls, latency_ms=latency_ms or None),
         tokens_used=tokens,
         output_tokens=output,
         cost_usd=sum(costs) if costs else None,

@@ -74,7 +74,7 @@ def run_of(record: Record) -> Run | Rejected:
         return Rejected(reason="no spans", detail="the trace has no root span; previews are cut off and not read")
     metadata = mapping_of(info, "trace_metadata")
     conversation, rule = conversation_of(spans, roots[0])
-    calls = tool_spans(spans, roots[0])
+    calls, latency_ms = tool_spans(spans, roots[0]), latency_of(info) or None
     usage = usage_of(metadata, spans)
     assessments = assessments_of(info)
     return Run(
@@ -83,8 +83,8 @@ def run_of(record: Record) -> Run | Rejected:
         category=text(roots[0], "name"),
         description=conversation.first("user"),
         started_at=time_of(info),
-        latency_ms=latency_of(info) or None,
-        first_action_ms=first_action_ms(calls),
+        latency_ms=latency_ms,
+        first_action_ms=first_action_ms(calls, latency_ms=latency_ms),
         tokens_used=usage.get("total_tokens"),
         output_tokens=usage.get("output_tokens"),
         cost_usd=number(attribute_json(metadata, "mlflow.trace.cost"), "total_cost"),

@@ -31,10 +31,17 @@ def tallied(spans: Sequence[ToolSpan]) -> dict[str, ToolTally]:
     }
 
 
-def first_action_ms(spans: Sequence[ToolSpan]) -> float | None:
-    """Milliseconds to the first call; None where there is none, or one of them has no time."""
+def first_action_ms(spans: Sequence[ToolSpan], *, latency_ms: float | None) -> float | None:
+    """Milliseconds to the first call; None where there is none, or one of them has no time.
+
+    So it is where the first call is behind the end of the run, as of runs so short that their latency is rounded to
+    less: the gate ``time`` would turn them away.
+    """
     starts = [span.after_ms for span in spans if span.after_ms is not None]
-    return min(starts) if starts and len(starts) == len(spans) else None
+    if not starts or len(starts) < len(spans):
+        return None
+    first = min(starts)
+    return first if latency_ms is None or first <= latency_ms else None
 
 
 def mean(values: Iterable[float | None]) -> float | None:
