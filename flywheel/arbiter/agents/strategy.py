@@ -104,6 +104,11 @@ class Pieces(Protocol):
         """Whether anybody takes pieces."""
         ...
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the answer is waited for still; where it is not, who writes it may stop."""
+        ...
+
     def send(self, piece: Piece) -> None:
         """Pass a piece on; an empty one says that the agent is at work. What takes it may be slow."""
         ...

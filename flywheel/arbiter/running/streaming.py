@@ -84,6 +84,11 @@ class Stream:
         """Whether anybody takes pieces."""
         return self._on_text is not None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the call goes on."""
+        return self._open
+
     def send(self, piece: Piece) -> None:
         """Pass a piece on; an empty one is a sign of life.
 
