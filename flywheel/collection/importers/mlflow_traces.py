@@ -176,8 +176,14 @@ def tool_spans(spans: list[Json], root: Json) -> list[ToolSpan]:
 
 def span_times(span: Json) -> tuple[int | None, int | None]:
     """Start and end of a span in nanoseconds, as schema version 3 names them, else version 2."""
-    start, end = count(span, "start_time_unix_nano"), count(span, "end_time_unix_nano")
-    return (start, end) if start is not None else (count(span, "start_time"), count(span, "end_time"))
+    suffix = "_unix_nano" if "start_time_unix_nano" in span else ""
+    return nanoseconds(span, f"start_time{suffix}"), nanoseconds(span, f"end_time{suffix}")
+
+
+def nanoseconds(span: Json, name: str) -> int | None:
+    """A time of a span; protobuf writes such numbers as strings in JSON."""
+    value = span.get(name)
+    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 20 else count(span, name)
 
 
 def between(first: int | None, last: int | None) -> float | None:

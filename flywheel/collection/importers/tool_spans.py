@@ -1,6 +1,6 @@
 """Calls of tools that a trace shows as spans of their own: they say how each call went and how long it took."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -21,14 +21,14 @@ def tallied(spans: Sequence[ToolSpan]) -> dict[str, ToolTally]:
     by_name: dict[str, list[ToolSpan]] = {}
     for span in spans:
         by_name.setdefault(span.name, []).append(span)
-    return {
-        name: ToolTally(
-            calls=len(calls),
-            failures=sum(call.failed for call in calls),
-            average_latency_ms=mean(call.took_ms for call in calls),
-        )
-        for name, calls in by_name.items()
-    }
+    return {name: tally_of(calls) for name, calls in by_name.items()}
+
+
+def tally_of(calls: Sequence[ToolSpan]) -> ToolTally:
+    """The calls of one tool; their mean latency where each has one."""
+    took_ms = [call.took_ms for call in calls if call.took_ms is not None]
+    average_ms = sum(took_ms) / len(took_ms) if len(took_ms) == len(calls) else None
+    return ToolTally(calls=len(calls), failures=sum(call.failed for call in calls), average_latency_ms=average_ms)
 
 
 def first_action_ms(spans: Sequence[ToolSpan], *, latency_ms: float | None) -> float | None:
@@ -42,11 +42,3 @@ def first_action_ms(spans: Sequence[ToolSpan], *, latency_ms: float | None) -> f
         return None
     first = min(starts)
     return first if latency_ms is None or first <= latency_ms else None
-
-
-def mean(values: Iterable[float | None]) -> float | None:
-    """The mean; None where one of them is not known, or there is none."""
-    known = list(values)
-    if not known or None in known:
-        return None
-    return sum(filter(None, known)) / len(known)

@@ -183,7 +183,7 @@ def by_opentelemetry(native: Native, folder: Path) -> Imported:
                 span.set_status(Status(StatusCode.OK if use.success_rate else StatusCode.ERROR))
         scores = {**msgspec.structs.asdict(native.evaluation.rubric_scores), "overall": native.evaluation.overall_score}
         for name, score in scores.items():
-            said_of = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": float(score)}
+            said_of: dict[str, Any] = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": float(score)}
             root.add_event("gen_ai.evaluation.result", said_of, timestamp=nanoseconds(2_000))
         if not native.execution.success:
             root.set_status(Status(StatusCode.ERROR, native.execution.failure_reason))
@@ -288,7 +288,7 @@ def by_mlflow(native: Native, folder: Path) -> Imported:
                 with live(use.tool_name, "TOOL", root) as span:
                     span.set_status("OK" if use.success_rate else "ERROR")
             if not native.execution.success:
-                root.set_status(SpanStatus(SpanStatusCode.ERROR, native.execution.failure_reason))
+                root.set_status(SpanStatus(SpanStatusCode.ERROR, native.execution.failure_reason or ""))
         mlflow.flush_trace_async_logging()
         mlflow.log_feedback(trace_id=root.trace_id, name="worth", value=native.evaluation.overall_score)
         trace = mlflow.get_trace(root.trace_id)
