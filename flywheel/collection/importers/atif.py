@@ -14,6 +14,7 @@ from flywheel.collection.importers.fields import (
     MalformedError,
     count,
     mapping_of,
+    milliseconds,
     moment,
     number,
     objects,
@@ -78,8 +79,8 @@ def run_of(record: Record) -> Run | Rejected:
         agent_id=f"{name}/{model}" if model else name,
         description=conversation.first("user"),
         started_at=started,
-        latency_ms=between(started, ended) or None,
-        first_action_ms=between(started, acted) if between(started, ended) else None,
+        latency_ms=milliseconds(started, ended) or None,
+        first_action_ms=milliseconds(started, acted) if milliseconds(started, ended) else None,
         tokens_used=tokens,
         output_tokens=output,
         cost_usd=number(metrics, "total_cost_usd"),
@@ -89,13 +90,6 @@ def run_of(record: Record) -> Run | Rejected:
         derived=tuple(rules),
         token_ids=has_token_ids(steps),
     )
-
-
-def between(first: "datetime | None", second: "datetime | None") -> float | None:
-    """Milliseconds from one to the other; None where one is not known or they are in the wrong order."""
-    if first is None or second is None or second < first:
-        return None
-    return (second - first).total_seconds() * 1000
 
 
 def conversation_of(steps: list[Json]) -> Conversation:

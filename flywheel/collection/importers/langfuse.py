@@ -18,6 +18,7 @@ from flywheel.collection.importers.fields import (
     an_object,
     count,
     expected,
+    milliseconds,
     moment,
     number,
     optional_text,
@@ -139,7 +140,7 @@ def run_of(trace_id: str, rows: Rows) -> Run:
     starts = [at for row in observations if (at := moment(row.get("start_time"), "start_time")[0])]
     ends = [at for row in observations if (at := moment(row.get("end_time"), "end_time")[0])]
     started = min(starts, default=None) or moment(rows.trace.get("timestamp"), "timestamp")[0]
-    latency_ms = between(started, max(ends, default=None))
+    latency_ms = milliseconds(started, max(ends, default=None))
     conversation, rule = conversation_of(rows)
     calls = tool_spans(observations, started)
     tokens, output = tokens_of(observations)
@@ -170,11 +171,6 @@ def run_of(trace_id: str, rows: Rows) -> Run:
         notes=notes_of(rows.scores),
         derived=rules,
     )
-
-
-def between(first: datetime | None, last: datetime | None) -> float | None:
-    """Milliseconds from one to the other; None where one is not known."""
-    return (last - first).total_seconds() * 1000 if first is not None and last is not None and last >= first else None
 
 
 def root_of(rows: Rows) -> Json:
@@ -240,8 +236,8 @@ def tool_spans(observations: list[Json], began: datetime | None) -> list[ToolSpa
                 ToolSpan(
                     name=optional_text(row, "name") or "unnamed-tool",
                     failed=row.get("level") == "ERROR",
-                    after_ms=between(began, start),
-                    took_ms=between(start, end),
+                    after_ms=milliseconds(began, start),
+                    took_ms=milliseconds(start, end),
                 )
             )
     return found

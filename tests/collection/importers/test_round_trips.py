@@ -372,7 +372,7 @@ LOST: dict[str, tuple[Callable[[Native, Path], Imported], frozenset[str]]] = {
     "otlp": (by_opentelemetry, frozenset()),
     "openinference": (by_openinference, frozenset({"rubric_scores"})),
     "mlflow": (by_mlflow, frozenset({"rubric_scores", "thinking_tokens"})),
-    "inspect-ai": (by_inspect_ai, frozenset({"rubric_scores", "time_to_first_action", "average_latency"})),
+    "inspect-ai": (by_inspect_ai, frozenset({"rubric_scores"})),
     "atif": (by_atif, frozenset({"rubric_scores", "failure_reason", "thinking_tokens", *OF_TOOLS})),
 }
 """Of each format what it has no place for."""

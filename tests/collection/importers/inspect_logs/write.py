@@ -9,9 +9,11 @@ A line of ``native.jsonl`` is a task as the project logs it: ``{"name", "routing
 
 import json
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from inspect_ai.event import Event, ToolEvent
 from inspect_ai.log import (
     EvalConfig,
     EvalDataset,
@@ -63,6 +65,22 @@ def messages_of(execution: Json) -> list[ChatMessage]:
     return found
 
 
+def events_of(task: Json) -> list[Event]:
+    """The calls of tools, one a tool, each as long as its mean says; the first at the time of the first action."""
+    execution = task["execution"]
+    at = datetime.fromisoformat(task["routing"]["timestamp"]) + timedelta(milliseconds=execution["timeToFirstAction"])
+    calls = {call["name"]: call for message in execution["messages"] for call in message["toolCalls"]}
+    found: list[Event] = []
+    for use in execution["toolsUsed"]:
+        call, ended = calls[use["toolName"]], at + timedelta(milliseconds=use["averageLatency"])
+        arguments = json.loads(call["arguments"])
+        found.append(
+            ToolEvent(id=call["id"], function=call["name"], arguments=arguments, timestamp=at, completed=ended)
+        )
+        at = ended
+    return found
+
+
 def log_of(task: Json) -> EvalLog:
     """A log with the task as its one sample."""
     routing, execution, evaluation = task["routing"], task["execution"], task["evaluation"]
@@ -74,6 +92,7 @@ def log_of(task: Json) -> EvalLog:
         input=routing["description"],
         target="",
         messages=messages,
+        events=events_of(task),
         output=ModelOutput.from_content(model, messages[-1].text),
         scores={"worth": Score(value=evaluation["overallScore"])},
         model_usage={
