@@ -30,9 +30,9 @@ from flywheel.collection.importers.interface import (
 from flywheel.collection.json_records import UTF8_MARK, RawRecord
 from flywheel.pool.workers import mapped
 
-PART_BYTES = 1024 * 1024
+PART_BYTES = 4 * 1024 * 1024
 PART_RECORDS = 2000
-PARTS_FOR_PROCESSES = 32  # fewer are read before a process has started
+PARTS_FOR_PROCESSES = 16  # reading these takes as long as starting the processes
 JSON_OPENS = (b"{", b"[")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -102,12 +102,13 @@ def rows_of_document(document: Document, importer: Gatherer, *, processes: int) 
 
 
 def side_by_side(read: Callable[[Item], list[Result]], items: Iterable[Item], *, processes: int) -> Iterator[Result]:
-    """What is read of each item, in order; by other processes where there are many items."""
+    """What is read of each item, in order; the first ones by this process, what is beyond them by others."""
     items = iter(items)
-    first = list(islice(items, PARTS_FOR_PROCESSES))
-    used = processes if len(first) == PARTS_FOR_PROCESSES else 1
-    for some in mapped(read, chain(first, items), processes=used):
-        yield from some
+    for item in islice(items, PARTS_FOR_PROCESSES):
+        yield from read(item)
+    for item in items:
+        for some in mapped(read, chain((item,), items), processes=processes):
+            yield from some
 
 
 def entries_of_groups(
