@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from flywheel.pool.anonymization import assignments, openings, paths, tables
+from flywheel.pool.anonymization import assignments, fields, openings, paths, tables
 from flywheel.pool.anonymization.checks import Place
 from flywheel.pool.anonymization.detectors import Span, options
 
@@ -17,13 +17,14 @@ Finder = Callable[[str, Sequence[Place]], Iterator[tuple[Place, str]]]
 FINDERS: tuple[tuple[str, Finder, str], ...] = (
     (openings.TRIGGER, openings.find_openings, "opens something"),
     (paths.SHARES, paths.find_shares, "share"),
+    (fields.TRIGGER, fields.find_fields, "field"),
     (assignments.TRIGGER, assignments.find_assigned, "name before it"),
 )
 """Triggers (in what google-re2 and ``re`` agree on; case does not matter), what reads on from there, and the reason."""
 
 
 def find_in_context(text: str) -> Iterator[Span]:
-    """Values in tables, commands, assignments, headers and links."""
+    """Values in tables, commands, assignments, headers, links, contacts and forms."""
     cells, others, kinds = automata()
     data = text.encode("ascii", "replace")  # a byte for each character
     has_rows = text.count("\n") > 2 * text.count("\0")  # a header has a line below; texts are joined by two breaks
