@@ -342,12 +342,13 @@ def signed(text: str, start: int, end: int) -> Place | None:
     from flywheel.pool.anonymization.names import is_name
 
     begin = text.rfind("\n", start, end) + 1
-    return (begin, end) if text[end : end + 1] in {"", "\r", "\n"} and is_name(text[begin:end]) else None
+    name = text[begin:end].rstrip("'’-")
+    return (begin, begin + len(name)) if text[end : end + 1] in {"", "\r", "\n"} and is_name(name) else None
 
 
 def titled(titles: str) -> Check:
-    """What stands behind a title, or several: the match begins with them."""
-    before = re.compile(rf"(?:(?:{titles})\.? )+")
+    """What stands behind a title, or several, and is none itself: the match begins with them."""
+    before = re.compile(rf"(?:(?:{titles})\.? )+(?!(?:{titles})\b)")
 
     def check(text: str, start: int, end: int) -> Place | None:
         opening = before.match(text, start, end)

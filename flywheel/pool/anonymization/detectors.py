@@ -11,8 +11,10 @@ from msgspec import Struct
 from flywheel.pool.anonymization.checks import PLACEHOLDER
 from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, Family, Form
 
-RUN = re.compile(rb"[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*")
-"""What is left out where every check refused: nothing else begins within a word or a number."""
+RUN = re.compile(rb"(?:[0-9A-Fa-f]{1,4}:){8,}|[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*")
+"""What is left out where every check refused: nothing else begins within a word, a number, or more groups than an
+address has, each of which would be asked for one.
+"""
 BETWEEN = frozenset(bytes([code]) for code in b" \t\n\r\"'`()[]{}<>,;:=*|")
 """What no form reaches back over: where one stands before a match, the first form that matches is the one."""
 LONGEST = 256  # bytes that a form may need to be told apart; what is longer is one match of the automaton

@@ -12,7 +12,9 @@ from flywheel.pool.anonymization.keys import is_plausible, type_of_key
 TRIGGER = r"begin:v(?:card|event|todo|journal|freebusy)|(?:^|\n)dn: |form-data; ?name=\"|<input "
 LONGEST = 20_000  # characters of an entry: what is behind them is not read
 LINE = re.compile(r"[^\r\n\0]+(?:\r?\n[ \t][^\r\n\0]*)*")  # with the lines that go on with it: they begin with a space
-PROPERTY = re.compile(r"(?:[\w-]+\.)?([\w-]+)((?:;(?:[^\":\0]|\"[^\"\0]*\")*)?)::? ?(?:(?:tel|mailto):)?", re.IGNORECASE)
+PROPERTY = re.compile(
+    r"(?:[\w-]+\.)?([\w-]+)((?:;(?:[^\":\0]|\"[^\"\0]*\")*)?)::? ?(?:(?:tel|mailto):)?", re.IGNORECASE
+)
 COMMON_NAME = re.compile(r";\s*cn=\"?([^\";:]+)", re.IGNORECASE)
 IN_NAME = re.compile(r"(?:cn|sn|gn)=([^,+\r\n]+)", re.IGNORECASE)
 PERSONAL = re.compile(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from flywheel.pool.anonymization.checks import CODE, PLACEHOLDER
-from flywheel.pool.anonymization.words import unaccented
+from flywheel.pool.anonymization.words import KEYS_ABROAD, unaccented
 
 NAMES: tuple[tuple[str, str], ...] = (
     (
@@ -14,33 +14,27 @@ NAMES: tuple[tuple[str, str], ...] = (
         r"|(?:customer|passenger|patient|client|contact|employee|recipient|sender|card ?holder|account[ _-]?holder"
         r"|account[ _-]?owner|owner|author|reviewer|assignee|manager|guest|driver|billing|shipping"
         r"|emergency[ _-]?contact|beneficiary|spouse|applicant|student|teacher|doctor|tenant|landlord|caller|attendee"
-        r"|member|person)[ _-]?names?"
-        r"|(?:vor|nach|familien|kunden|geburts)name|ansprechpartner(?:in)?|prénoms?|nom[ _-]?de[ _-]?famille|nom[ _-]?complet"
-        r"|(?:primer[ _-]?|segundo[ _-]?)?apellidos?|nombre[ _-]?(?:completo|cliente)|cognome|sobrenome|nome[ _-]?completo"
-        r"|voornaam|achternaam)",
+        r"|member|person)[ _-]?names?)",
     ),
     ("EMAIL_ADDRESS", r"(?:e[ _-]?mails?|(?:contact|customer|user|billing)[ _-]?e[ _-]?mail|e[ _-]?mail[ _-]?address)"),
     (
         "PHONE_NUMBER",
         r"(?:(?:home|work|mobile|cell|contact|customer|daytime|office)?[ _-]?(?:tele)?phone(?:[ _-]?(?:number|no))?"
-        r"|mobile(?:[ _-]?(?:number|no))?|cell(?:[ _-]?number)?|fax(?:[ _-]?number)?|whatsapp|msisdn|tel(?:[ _-]?n[ro])?"
-        r"|(?:telefon|handy|mobil|ruf|telefoon|mobiele[ _-]?)nummer|handy|mobil(?:telefon)?|telefo(?:n[oe]?|on)"
-        r"|(?:numéro[ _-]?(?:de[ _-]?)?)?téléphone|portable|(?:número[ _-]?de[ _-]?)?(?:teléfono|móvil|celular|telemóvel)|cellulare)",
+        r"|mobile(?:[ _-]?(?:number|no))?|cell(?:[ _-]?number)?|fax(?:[ _-]?number)?|whatsapp|msisdn"
+        r"|tel(?:[ _-]?n[ro])?)",
     ),
     (
         "DATE_OF_BIRTH",
         r"(?:(?:\w{1,20}[ _-])?dob(?:[ _-]\w{1,20})?|date[ _-]?of[ _-]?birth|birth[ _-]?(?:date|day)"
-        r"|born(?:[ _-]?on)?|geburts(?:datum|tag)|date[ _-]?(?:de[ _-]?)?naissance|fecha[ _-]?(?:de[ _-]?)?nacimiento"
-        r"|data[ _-]?(?:di[ _-]?)?nascita|data[ _-]?(?:de[ _-]?)?nascimento|geboortedatum)",
+        r"|born(?:[ _-]?on)?)",
     ),
     (
         "STREET_ADDRESS",
         r"(?:(?:home|street|mailing|billing|shipping|delivery|postal|residential|work)?[ _-]?address(?:[ _-]?(?:line)?"
         r"[ _-]?[123])?|street(?:[ _-]?(?:name|number|line[ _-]?[12]|1|2))?|address[ _-]?line|line[ _-]?[12]"
-        r"|house[ _-]?number|apartment(?:[ _-]?number)?|(?:wohn|liefer|rechnungs)?(?:adresse|anschrift)|straße|hausnummer"
-        r"|dirección|domicilio|calle|indirizzo|endereço|morada|(?:woon)?adres|straatnaam|wohnhaft)",
+        r"|house[ _-]?number|apartment(?:[ _-]?number)?)",
     ),
-    ("ZIP_CODE", r"(?:zip(?:[ _-]?code)?|post(?:al)?[ _-]?code|plz|pin[ _-]?code|postleitzahl|code[ _-]?postal|código[ _-]?postal|cep)"),
+    ("ZIP_CODE", r"(?:zip(?:[ _-]?code)?|post(?:al)?[ _-]?code|plz|pin[ _-]?code)"),
     (
         "USER_ID",
         r"(?:(?:user|customer|member|employee|patient|client|passenger|student|subscriber|person|account|profile|login)"
@@ -52,26 +46,27 @@ NAMES: tuple[tuple[str, str], ...] = (
         r"|payment[ _-]?source)",
     ),
     ("CREDIT_CARD", r"(?:(?:credit|debit|card)[ _-]?(?:card[ _-]?)?(?:number|no|num)|pan)"),
-    ("BANK_ACCOUNT", r"(?:(?:bank[ _-]?)?account[ _-]?(?:number|no)|iban|routing[ _-]?number|sort[ _-]?code|kontonummer"
-        r"|número[ _-]?de[ _-]?cuenta|numéro[ _-]?de[ _-]?compte|rekeningnummer)"),
+    ("BANK_ACCOUNT", r"(?:(?:bank[ _-]?)?account[ _-]?(?:number|no)|iban|routing[ _-]?number|sort[ _-]?code)"),
     (
         "NATIONAL_ID",
-        r"(?:tax[ _-]?id|national[ _-]?id(?:[ _-]?number)?|nin|steuer[ _-]?(?:id|nummer)|(?:sozial)versicherungsnummer"
-        r"|(?:personal)?ausweis(?:nummer)?|numéro[ _-]?de[ _-]?sécurité[ _-]?sociale|dni|nif|codice[ _-]?fiscale|cpf|bsn)",
+        r"(?:tax[ _-]?id|national[ _-]?id(?:[ _-]?number)?|nin)",
     ),
     ("US_SSN", r"(?:ssn|social[ _-]?security(?:[ _-]?(?:number|no))?)"),
-    ("US_PASSPORT", r"(?:passport(?:[ _-]?(?:number|no|id))?|(?:reise)?passnummer|reisepass|passeport|pasaporte|passaporto|paspoort)"),
+    ("US_PASSPORT", r"passport(?:[ _-]?(?:number|no|id))?"),
     ("US_DRIVER_LICENSE", r"driv(?:er|ing)'?s?[ _-]?licen[cs]e(?:[ _-]?(?:number|no|id))?"),
     (
         "SECRET",
         r"(?:[\w-]*(?:password|passwd|passphrase|secret|api[ _-]?key|access[ _-]?key|private[ _-]?key|auth[ _-]?token"
         r"|access[ _-]?token|refresh[ _-]?token|bearer[ _-]?token|session[ _-]?token|client[ _-]?secret|credentials?"
-        r"|connection[ _-]?string|passwort|kennwort|contraseña|mot[ _-]de[ _-]passe|senha|wachtwoord)"
-        r"|pwd|cvv|cvc|security[ _-]?code)",
+        r"|connection[ _-]?string)|pwd|cvv|cvc|security[ _-]?code)",
     ),
 )
-KEYS = tuple((kind, unaccented(names)) for kind, names in NAMES)
-"""Type of value and what names it, lower case; camelCase is told from its capitals."""
+"""Type of value and what names it in English."""
+KEYS = tuple(
+    (kind, f"(?:{names}|{unaccented(KEYS_ABROAD[kind]).replace(' ', '[ _-]?')})" if kind in KEYS_ABROAD else names)
+    for kind, names in NAMES
+)
+"""The same in other languages too, lower case; camelCase is told from its capitals."""
 
 NUMERIC = frozenset({"PHONE_NUMBER", "ZIP_CODE", "USER_ID", "CREDIT_CARD", "BANK_ACCOUNT", "NATIONAL_ID", "US_SSN"})
 """What may be a bare number in JSON."""

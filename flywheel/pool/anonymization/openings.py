@@ -56,10 +56,9 @@ LINKS = (
         rf"/[a-z_-]+/(?:[\w=-]{{1,40}}/){{0,2}}?(?P<v>(?!{SLUG})[\w~-]{{16,}})",
         is_strict=True,
     ),
-    Rule(
-        r"chat\.whatsapp\.com/|t\.me/(?:joinchat/|\+)|/shared_invite/",
-        r"[\w.]*/(?:joinchat/|shared_invite/|\+)?(?P<v>[\w~-]{12,})",
-    ),
+    Rule(r"chat\.whatsapp\.com/", r"chat\.whatsapp\.com/(?P<v>[\w-]{12,})"),
+    Rule(r"t\.me/(?:joinchat/|\+)", r"t\.me/(?:joinchat/|\+)(?P<v>[\w-]{12,})"),
+    Rule(r"/shared_invite/", r"/shared_invite/(?P<v>[\w~-]{12,})"),
     Rule(r"://[0-9a-z_]{16,}@", r"://(?P<v>\w{16,})@", is_strict=True),
 )
 HEADERS = (

@@ -5,7 +5,7 @@ Alternatives of patterns in what google-re2 and ``re`` agree on. Where a word ha
 
 ACCENTED = str.maketrans({
     "ß": "(?:ß|ss)", "ä": "(?:[aä]|ae)", "ö": "(?:[oö]|oe)", "ü": "(?:[uü]|ue)",
-    **{accented: f"[{plain}{accented}]" for accented, plain in zip("áâãàéèêëíîóôõúûñç", "aaaaeeeeiiooouunc", strict=True)},
+    **{mark: f"[{plain}{mark}]" for mark, plain in zip("áâãàéèêëíîóôõúûñç", "aaaaeeeeiiooouunc", strict=True)},
 })  # fmt: skip
 
 
@@ -72,3 +72,31 @@ PHONE_WORDS = unaccented(
 POSTAL_WORDS = unaccented(
     "zip(?:[ -]?codes?)?|post(?:al)?[ -]?codes?|plz|postleitzahl|code postal|código postal|codice postale"
 )
+KEYS_ABROAD = {
+    "PERSON": (
+        "(?:vor|nach|familien|kunden|geburts)name|ansprechpartner(?:in)?|prénoms?|nom de famille|nom complet"
+        "|(?:primer |segundo )?apellidos?|nombre (?:completo|cliente)|cognome|sobrenome|nome completo|voornaam"
+        "|achternaam"
+    ),
+    "PHONE_NUMBER": (
+        "(?:telefon|handy|mobil|ruf|telefoon|mobiele )nummer|handy|mobil(?:telefon)?|telefo(?:n[oe]?|on)|portable"
+        "|(?:numéro (?:de )?)?téléphone|(?:número de )?(?:teléfono|móvil|celular|telemóvel)|cellulare"
+    ),
+    "DATE_OF_BIRTH": (
+        "geburts(?:datum|tag)|date (?:de )?naissance|fecha (?:de )?nacimiento|data (?:di )?nascita"
+        "|data (?:de )?nascimento|geboortedatum"
+    ),
+    "STREET_ADDRESS": (
+        "(?:wohn|liefer|rechnungs)?(?:adresse|anschrift)|wohnhaft|straße|hausnummer|dirección|domicilio|calle|indirizzo"
+        "|endereço|morada|(?:woon)?adres|straatnaam"
+    ),
+    "ZIP_CODE": "postleitzahl|code postal|código postal|codice postale|cep",
+    "BANK_ACCOUNT": "kontonummer|número de cuenta|numéro de compte|rekeningnummer",
+    "NATIONAL_ID": (
+        "steuer(?: id|nummer)|(?:sozial)?versicherungsnummer|(?:personal)?ausweis(?:nummer)?"
+        "|numéro de sécurité sociale|dni|nif|codice fiscale|cpf|bsn"
+    ),
+    "US_PASSPORT": "(?:reise)?passnummer|reisepass|passeport|pasaporte|passaporto|paspoort",
+    "SECRET": r"[\w-]*(?:passwort|kennwort|contraseña|mot de passe|senha|wachtwoord)",
+}
+"""Keys of records by the type of what they name; where words are apart, a space, a hyphen or nothing may be between."""

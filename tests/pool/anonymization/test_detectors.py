@@ -11,7 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flywheel.pool.anonymization.canaries import CANARIES
-from flywheel.pool.anonymization.detectors import EDGE, EVERYTHING, FOLDED, Detector, alternation, bytewise, loosened
+from flywheel.pool.anonymization.detectors import (
+    EDGE,
+    EVERYTHING,
+    FOLDED,
+    Detector,
+    Span,
+    alternation,
+    bytewise,
+    loosened,
+)
 from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, Family
 from flywheel.pool.anonymization.views import View, views_of
 
@@ -38,6 +47,18 @@ PIECES = (
         "é",
         "名",
         "card ",
+    ),
+    *(
+        "Ich heiße ",
+        "né le ",
+        "3. März 1980",
+        "Straße 12",
+        "prénom",
+        "PRÉNOM",
+        "Tél",
+        "Liebe Grüße\n",
+        "ab:cd:",
+        "0171/",
     ),
     *("phone ", "/home/ann/x.py", "C:\\Users\\ann\\x", "password: ", "https://u:p@h/x", "aaaa@", "+1 415 555 0132"),
 )
@@ -172,3 +193,19 @@ def test_a_view_of_plain_text_is_the_text() -> None:
 
 def test_a_form_of_a_lines_beginning_is_none_behind_a_refused_one() -> None:
     assert [span.type for span in EVERYTHING.detect("\n155550199 dob:7\\")] == []
+
+
+def test_a_row_of_hex_groups_is_asked_once_for_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    found_at = Detector._found_at
+
+    def counted(self: Detector, text: str, data: bytes, first: int, last: int, *, start: int) -> Span | None:
+        asked.append(first)
+        return found_at(self, text, data, first, last, start=start)
+
+    monkeypatch.setattr(Detector, "_found_at", counted)
+    row = "a:" * 1_000
+    assert list(EVERYTHING.detect(row)) == []
+    assert len(asked) <= 10
+    found = "".join(f"{'ab:' * count}555-123-4567 10.0.0.1 ann@example.org\n" for count in range(1, 20))
+    assert [span.type for span in EVERYTHING.detect(found)].count("EMAIL_ADDRESS") == 19

@@ -17,7 +17,7 @@ NAMES = [
     f"ich heisse {NAME}.",
     f"Guten Tag, mein Name ist {NAME}.",
     f"Bonjour, je m'appelle {NAME}.",
-    f"Bonjour, je m’appelle {NAME}.",  # noqa: RUF001 - as phones write it
+    f"Bonjour, je m’appelle {NAME}.",
     f"Mon nom de famille est {NAME}.",
     f"Hola, me llamo {NAME}, buenos días",
     f"Mi nombre es {NAME}.",
@@ -116,7 +116,7 @@ PHONES = [
     *("030/1234567", "0171-1234567", "0171/12345678", "0821-123456"),  # Germany
     *("044 668 18 00", "079 123 45 67", "031-312 12 12"),  # Switzerland
     *("06 12345678", "06-12345678", "020-1234567"),  # the Netherlands
-    *("0470 12 34 56", "0489/25.37.29"),  # Belgium
+    *("0470 12 34 56", "0489/25 37 29"),  # Belgium
     *("070-123 45 67", "08-123 456 78"),  # Sweden
     *("0532 123 45 67", "0212 123 45 67"),  # Turkey
     *("8 (495) 123-45-67", "8(495)123-45-67"),  # Russia
@@ -198,7 +198,7 @@ def test_a_phone_number_is_gone_in_the_form_of_its_country(text: str) -> None:
         "def kunden(nachname: str, telefon=None, adresse=adresse): ...",
         "telefon = get_telefon()\nself.nachname = nachname\nnachname = vorname",
         "SELECT nachname, apellidos, prenom FROM kunden WHERE plz = ?",
-        "et al. Smith 2020; R. Sutton, 2018; cf. C/C++ 17",
+        "et al. Zimmerer 2020; R. Quimby, 2018; cf. C/C++ 17",
         "NAND gate 5, Hadamard gate 2, Key Largo",
         "Tel Aviv 2024, mobil 12, portable 3.0",
         "this is Sie and Python, I am Groot(3)",
