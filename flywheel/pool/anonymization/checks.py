@@ -91,7 +91,7 @@ def assigned_value(text: str, start: int, end: int) -> Place | None:
     begin = ASSIGNMENT.search(text, start, end).end()  # type: ignore[union-attr]
     if text[begin] in "\"'":
         return None if PLACEHOLDER.match(text, begin + 1) else (begin + 1, end - 1)
-    if text[end : end + 1] not in ENDS_OF_VALUE:  # what follows may be another key: the first word alone
+    if text[end : end + 1] not in ENDS_OF_VALUE and not text[end - 1].isdigit():  # what follows may be another key
         end = begin + len(text[begin:end].split(" ", 1)[0])
     value = text[begin:end].rstrip(".:!?")
     if PLACEHOLDER.match(text, begin) or CODE.fullmatch(value) or (is_identifier(value) and not value[:1].isupper()):

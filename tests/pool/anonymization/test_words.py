@@ -88,6 +88,7 @@ STREETS = [
     ("Lindenweg 4", "im Lindenweg 4"),
     ("Kurfürstendamm 21", "am Kurfürstendamm 21"),
     ("Am Alten Markt 7", "Adresse: Am Alten Markt 7"),
+    ("Am Alten Markt 7", "wohnhaft: Am Alten Markt 7 in Bonn"),
     ("Am Alten Markt 7", '{"anschrift": "Am Alten Markt 7"}'),
     ("4 passage du Caire", "4 passage du Caire"),
     ("12, route de Lyon", "12, route de Lyon"),
@@ -207,6 +208,11 @@ def test_a_phone_number_is_gone_in_the_form_of_its_country(text: str) -> None:
 )
 def test_prose_code_and_numbers_stay(text: str) -> None:
     assert find_spans(text) == []
+
+
+def test_a_key_behind_a_name_is_none_of_it() -> None:
+    clean = Anonymizer().text("Vorname: Zorblatt Nachname: Trewqel Ort: Bonn")
+    assert clean == "Vorname: [PERSON_1] Nachname: [PERSON_2] Ort: Bonn"
 
 
 @pytest.mark.parametrize("month", MONTHS)
