@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from flywheel.pool.anonymization import assignments, fields, openings, paths, tables
+from flywheel.pool.anonymization import assignments, contacts, openings, paths, tables
 from flywheel.pool.anonymization.checks import Place
 from flywheel.pool.anonymization.detectors import Span, options
 
@@ -17,7 +17,7 @@ Finder = Callable[[str, Sequence[Place]], Iterator[tuple[Place, str]]]
 FINDERS: tuple[tuple[str, Finder, str], ...] = (
     (openings.TRIGGER, openings.find_openings, "opens something"),
     (paths.SHARES, paths.find_shares, "share"),
-    (fields.TRIGGER, fields.find_fields, "field"),
+    (contacts.TRIGGER, contacts.find_fields, "field"),
     (assignments.TRIGGER, assignments.find_assigned, "name before it"),
 )
 """Triggers (in what google-re2 and ``re`` agree on; case does not matter), what reads on from there, and the reason."""
