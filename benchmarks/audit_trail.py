@@ -185,7 +185,7 @@ def measured(settings: Settings, count: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure all in one run and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--verdicts", type=int, default=5_000)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()

@@ -264,7 +264,7 @@ def compared(settings: Settings, folder: Path, options: argparse.Namespace) -> F
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--requests", type=int, default=100, help="of each kind in a round, one after the other")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each throughput in a round")
@@ -281,7 +281,10 @@ def main() -> None:
         print(json.dumps({"delay_ms": options.delay_ms, **found}))
         return
     for name, figures in found.items():
-        print(f"{name}\n  {json.dumps(figures, default=lambda value: round(value, 1))}")
+        print(name)
+        for what, figure in figures.items():
+            parts = figure.items() if isinstance(figure, dict) else [("", figure)]
+            print(f"  {what:<20}", *(f"{part} {value:.1f}".strip() for part, value in parts), sep="  ")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,34 @@ from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.routing_statistics import RoutingStatistics
 from flywheel.settings import Settings
 
+SUMMARY = "The arbiter and the benchmark data pool over HTTP: tasks, agents, records, statistics, points."
+DESCRIPTION = (
+    "Statistics, points, quality and batches of the benchmark data pool, over all tiers. Every answer says "
+    "which days it covers.\n\n"
+    "Requests carry a token as `Authorization: Bearer …`: that of a grant (`flywheel access request` asks for "
+    "one, `flywheel access token` makes its token), which reads what the grant shows, or the installation's "
+    "own (`secrets/api_token` in its home), which reads everything. Each route's answer 403 says which grants "
+    "it needs. Every access is audited. Errors are problem details (RFC 9457).\n\n"
+    "Agents are added and changed by grants as admin; programs and functions of a team's own become agents by "
+    "configuration and the command line alone.\n\n"
+    "Tasks are routed and run, and their outcomes taken, for the tenant of a key that may run them (`flywheel "
+    "keys create --may-run-tasks`).\n\n"
+    "Records and traces come in with a key of their tenant (`flywheel keys create`), and are synced to disk "
+    "when they are acknowledged."
+)
+ROUTERS = (
+    probes.router,
+    pool.open_router,
+    pool.router,
+    points.router,
+    agents.router,
+    chat.router,
+    metrics.router,
+    logs.router,
+    otlp.router,
+    tasks.router,
+)
+
 
 def create_app(
     settings: Settings,
@@ -64,38 +92,14 @@ def create_app(
     # Its pages take their scripts from this service: a closed network shows them too.
     app = FastAPIOffline(
         title="Arbiter flywheel",
-        summary="The arbiter and the benchmark data pool over HTTP: tasks, agents, records, statistics, points.",
-        description=(
-            "Statistics, points, quality and batches of the benchmark data pool, over all tiers. Every answer says "
-            "which days it covers.\n\n"
-            "Requests carry a token as `Authorization: Bearer …`: that of a grant (`flywheel access request` asks for "
-            "one, `flywheel access token` makes its token), which reads what the grant shows, or the installation's "
-            "own (`secrets/api_token` in its home), which reads everything. Each route's answer 403 says which grants "
-            "it needs. Every access is audited. Errors are problem details (RFC 9457).\n\n"
-            "Agents are added and changed by grants as admin; programs and functions of a team's own become agents by "
-            "configuration and the command line alone.\n\n"
-            "Tasks are routed and run, and their outcomes taken, for the tenant of a key that may run them (`flywheel "
-            "keys create --may-run-tasks`).\n\n"
-            "Records and traces come in with a key of their tenant (`flywheel keys create`), and are synced to disk "
-            "when they are acknowledged."
-        ),
+        summary=SUMMARY,
+        description=DESCRIPTION,
         version=version("arbiter-flywheel"),
         lifespan=lifespan,
     )
     app.state.token = api_token(settings)
     add_handlers(app)
-    for router in (
-        probes.router,
-        pool.open_router,
-        pool.router,
-        points.router,
-        agents.router,
-        chat.router,
-        metrics.router,
-        logs.router,
-        otlp.router,
-        tasks.router,
-    ):
+    for router in ROUTERS:
         app.include_router(router)
     describe = app.openapi
     app.openapi = lambda: app.openapi_schema or add_chat(add_records(describe()))  # type: ignore[method-assign]

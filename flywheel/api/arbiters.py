@@ -7,20 +7,16 @@ from typing import Self
 
 import numpy as np
 
-from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_registry_models
+from flywheel.arbiter.agents.build import ResolveModel, refuse_registry_models
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.audit_trail.notary import Notary
-from flywheel.arbiter.evaluation.judges.build import evaluator_of
-from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
+from flywheel.arbiter.build import arbiter_of
 from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.collection.collector import Collector
 from flywheel.pool.anonymization.detection import detection_of
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.tasks.catalog import environment_name, environment_of, run_starter, source_names
-from flywheel.tasks.environment import Run
-from flywheel.tasks.source import SourceTask
 
 LABEL = "service"
 """Names the stream of traffic that comes over HTTP."""
@@ -42,7 +38,6 @@ class Arbiters:
         settings = pool.settings
         self._pool = pool
         self._loads = SharedLoads(pool.engine)
-        self.agents = AgentFactory(settings, resolve_model=resolve_model, slots=Slots(self._loads))
         self._collector = Collector(
             settings.segments_dir,
             settings.tenant_id,
@@ -54,20 +49,16 @@ class Arbiters:
             dead_letters=settings.dead_letters_dir,
         )
         self._notary = Notary(settings, pool.engine, clock=self._now)
-        self._arbiter = Arbiter(
+        self._arbiter = arbiter_of(
+            settings,
             pool.engine,
             self._collector,
-            tenant_id=settings.tenant_id,
             label=LABEL,
-            make_agent=self.agents,
+            slots=Slots(self._loads),
             clock=self._now,
             rng=np.random.default_rng(),
-            routing=settings.routing,
-            start_run=self._start_run,
-            execution=settings.execution,
-            evaluator=evaluator_of(settings, pool.engine, resolve_model=resolve_model),
-            rubric=rubric_of(settings.rubrics),
             notary=self._notary,
+            resolve_model=resolve_model,
         )
         self._seeding = threading.Lock()
         self._seeded = False
@@ -98,11 +89,6 @@ class Arbiters:
             if not self._seeded:
                 AgentRegistry(self._pool.engine).seed_from_settings(self._pool.settings)
                 self._seeded = True
-
-    def _start_run(self, task: SourceTask) -> Run:
-        """An environment is loaded when a task of it is first run, so that one that is broken stops no other."""
-        tasks, name = self._pool.settings.tasks, environment_name(task.id)
-        return run_starter([environment_of(name, tasks)] if name in source_names(tasks) else [])(task)
 
     @staticmethod
     def _now() -> datetime:

@@ -16,7 +16,7 @@ from flywheel.api.chat_answer import Chunks, completion_response, failure_of, he
 from flywheel.api.chat_request import AUTO, TASK_ID_KEY, TASK_TYPE_KEY, ChatRequest, Wanted, read_request, task_of
 from flywheel.api.openai_errors import SCHEMA, ChatRequestError, UnknownModelError
 from flywheel.api.receiving import document_of, key_scheme, runner_of
-from flywheel.api.running_tasks import Event, RunningTask, RunningTasks, left
+from flywheel.api.running_tasks import Event, RunningTask, RunningTasks, leaving, left
 from flywheel.api.task_events import STREAM, EventStream
 from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.running.streaming import TextDelta
@@ -34,8 +34,6 @@ KEEP_ALIVE_S = 15.0
 STILL_THERE = b": still there\n\n"
 Leave = Callable[[], None]
 """Called where the client went away."""
-CLIENT_CLOSED_REQUEST = 499
-"""What nginx logs of a client that went away; nobody reads it."""
 REFUSALS = (400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 502, 503, 504)
 
 router = APIRouter(tags=["chat"], dependencies=[Security(key_scheme)])
@@ -92,9 +90,10 @@ async def complete(request: Request) -> Response:
     tasks: RunningTasks = request.app.state.running_tasks
     running = tasks.start(arbiter, holder.tenant_id, task, followed=wanted.streamed, irrevocable=wanted.streamed)
     leave = partial(left, running, has_name=name is not None)
-    if wanted.streamed:
-        return await _streamed(request, running, leave, with_usage=wanted.with_usage)
-    return await _whole(request, running, leave)
+    async with leaving(request, leave):
+        if wanted.streamed:
+            return await _streamed(running, leave, with_usage=wanted.with_usage)
+        return completion_response(await asyncio.shield(running.ended))
 
 
 @router.get("/v1/models", response_class=Response, responses=refusals(401, 403, 429, 503))
@@ -175,19 +174,10 @@ def _task_type(request: Request, wanted: Wanted, settings: Settings) -> str:
     return found
 
 
-async def _whole(request: Request, running: RunningTask, leave: Leave) -> Response:
-    if not await _waited(request, running.ended, leave):
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
-    return completion_response(running.ended.result())
-
-
-async def _streamed(request: Request, running: RunningTask, leave: Leave, *, with_usage: bool) -> Response:
+async def _streamed(running: RunningTask, leave: Leave, *, with_usage: bool) -> Response:
     """The answer as it comes. Its head is sent with its first piece: until then there may be another status."""
     events = running.events(every_s=KEEP_ALIVE_S)
-    first = asyncio.create_task(_first_piece(events))
-    if not await _waited(request, first, leave):
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
-    begun = first.result()
+    begun = await _first_piece(events)
     if begun is None:
         return _at_once(running.ended.result(), with_usage=with_usage)
     decision, piece = begun
@@ -234,19 +224,3 @@ async def _events(
         return
     for event_ in chunks.end(result):
         yield event_
-
-
-async def _waited(request: Request, awaited: "asyncio.Task[Any]", leave: Leave) -> bool:
-    """Wait for it; False where the client went away first, after ``leave``."""
-    leaving = asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait({awaited, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    except asyncio.CancelledError:
-        leave()
-        raise
-    finally:
-        leaving.cancel()
-    if awaited.done():
-        return True
-    leave()
-    return False

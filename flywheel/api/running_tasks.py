@@ -3,12 +3,15 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import Request
 
 from flywheel.api.settings import ACCOUNTING_S, ServiceSettings
 from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.running.calls import CancelToken
-from flywheel.arbiter.running.streaming import TextDelta
+from flywheel.arbiter.running.streaming import TextDelta, Watch
 from flywheel.arbiter.task import Task, TaskResult
 from flywheel.errors import RetryLaterError
 from flywheel.records import RoutingDecision
@@ -36,14 +39,13 @@ class RunningTask:
 
     async def _run(self, arbiter: Arbiter, task: Task, *, followed: bool, irrevocable: bool) -> TaskResult:
         try:
-            return await arbiter.aexecute_task(
-                task,
-                token=self.token,
+            watch = Watch(
                 on_text=self._hear if followed else None,
                 on_decision=self._hear,
                 on_accepted=self._accepted.set,
                 irrevocable=irrevocable,
             )
+            return await arbiter.aexecute_task(task, token=self.token, watch=watch)
         finally:
             self._news.set()
 
@@ -78,12 +80,12 @@ class RunningTask:
         """What was heard of the task from its beginning on, until it has ended; None where nothing is for so long."""
         told = 0
         while True:
-            self._news.clear()
-            for event in self._events[told:]:
+            while told < len(self._events):
+                yield self._events[told]
                 told += 1
-                yield event
-            if self.ended.done() and told == len(self._events):
+            if self.ended.done():
                 return
+            self._news.clear()  # nothing was told since it was looked at; whoever else waits is woken by the next
             try:
                 async with asyncio.timeout(every_s):
                     await self._news.wait()
@@ -95,6 +97,22 @@ def left(running: RunningTask, *, has_name: bool) -> None:
     """The client went away: a task that nobody can ask for any more is cancelled, unless it has ended."""
     if not has_name:
         running.token.cancel(GONE)
+
+
+@asynccontextmanager
+async def leaving(request: Request, do: Callable[[], None]) -> AsyncIterator[None]:
+    """Do something where the client goes away within."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        do()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
 
 
 class RunningTasks:
@@ -118,7 +136,7 @@ class RunningTasks:
             tenant_id: whose task it is.
             task: which.
             followed: whether pieces of its answer are wanted on their way.
-            irrevocable: whether these cannot be taken back; see ``Arbiter.execute_task``.
+            irrevocable: whether these cannot be taken back; see ``Watch``.
 
         Raises:
             CrowdedError: as many run as may.

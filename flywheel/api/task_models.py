@@ -89,8 +89,8 @@ class TaskRequest(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(
                 f"a task has one of text, messages and source; this one has {' and '.join(given) or 'none'}"
             )
-        if self.source is not None and (self.type or self.tools):
-            raise ValueError("a task of a source has the source's type and tools; leave yours out")
+        if self.source is not None and (self.type or self.tools or self.side_effects is not None):
+            raise ValueError("a task of a source has the source's type, tools and side effects; leave yours out")
         if self.source is None and self.type is None:
             raise ValueError("the task has no type")
         for text in (self.id, self.type, self.source, *self.requirements, *self.languages, *self.specializations):

@@ -2,8 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
@@ -17,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from flywheel.api.arbiters import Arbiters
 from flywheel.api.logs import JSON
 from flywheel.api.receiving import UnusableRequestError, key_scheme, object_of, runner_of
-from flywheel.api.running_tasks import RunningTask, RunningTasks, left
+from flywheel.api.running_tasks import RunningTask, RunningTasks, leaving, left
 from flywheel.api.task_descriptions import DONE, GOES_ON, answers, asks
 from flywheel.api.task_events import POLL_S, STREAM, EventStream, awaited_elsewhere, ended, followed
 from flywheel.api.task_models import (
@@ -335,19 +334,3 @@ def wants_events(accept: str | None) -> bool:
 async def one(event: bytes) -> AsyncIterator[bytes]:
     """A stream of one event."""
     yield event
-
-
-@asynccontextmanager
-async def leaving(request: Request, do: Callable[[], None]) -> AsyncIterator[None]:
-    """Do something where the client goes away within."""
-
-    async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        do()
-
-    watching = asyncio.create_task(watch())
-    try:
-        yield
-    finally:
-        watching.cancel()

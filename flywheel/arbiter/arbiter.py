@@ -35,7 +35,7 @@ from flywheel.arbiter.running.executor import Executor, digest_of
 from flywheel.arbiter.running.late import LateWord, Reported
 from flywheel.arbiter.running.parts import Parts
 from flywheel.arbiter.running.reports import Report
-from flywheel.arbiter.running.streaming import OnDecision, OnText, Watch
+from flywheel.arbiter.running.streaming import UNWATCHED, Watch
 from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.arbiter.task import Task, TaskResult, refuse_held_out
 from flywheel.collection.collector import Collector
@@ -94,9 +94,9 @@ class Arbiter:
             execution: how single tasks are run.
             evaluator: judges answers; None: nobody does, and logs say so. Function calls of benchmarks by default.
             rubric: scores what environments verified; an evaluator has its own.
-            slots: count and limit the agents' calls, and say what other processes do where they share that; those of
-                ``make_agent`` where it is an ``AgentFactory``, else the arbiter's own where None.
-            cache: of answers to single tasks; one that ``execution.cache`` describes where None.
+            slots: count and limit the agents' calls, and say what other processes do where they share that; where None
+                those of ``make_agent`` if it is an ``AgentFactory``, else the arbiter's own.
+            cache: of answers to single tasks; where None one that ``execution.cache`` describes, if it is enabled.
             notary: signs what is logged of evaluations, for the audit trail; None: they have no verdict. Its owner
                 closes it.
         """
@@ -119,7 +119,9 @@ class Arbiter:
             notary=notary,
         )
         self._claims = Claims(engine, claim_s=settings.claim_s, kept=timedelta(hours=settings.kept_hours))
-        self._cache = cache or (SemanticCache(settings.cache) if settings.cache.enabled else None)
+        if cache is None and settings.cache.enabled:
+            cache = SemanticCache(settings.cache)
+        self._cache = cache
         self._executor, self._late = self._made_executor(), self._made_late()
 
     def for_tenant(self, tenant_id: str, collector: Collector) -> Self:
@@ -135,16 +137,7 @@ class Arbiter:
 
     # --- single tasks -----------------------------------------------------------------------------------------------
 
-    def execute_task(
-        self,
-        task: Task,
-        *,
-        token: CancelToken | None = None,
-        on_text: OnText | None = None,
-        on_decision: OnDecision | None = None,
-        on_accepted: Callable[[], object] | None = None,
-        irrevocable: bool = False,
-    ) -> TaskResult:
+    def execute_task(self, task: Task, *, token: CancelToken | None = None, watch: Watch = UNWATCHED) -> TaskResult:
         """Route a task, let the agent do it, refine, evaluate, log, learn. Why it failed, if so, is in the result.
 
         A task runs once under its id: a second call, in whichever process, gets the first one's result.
@@ -152,11 +145,7 @@ class Arbiter:
         Args:
             task: what to do.
             token: cancels it; the result says so.
-            on_text: gets the text of answers on its way.
-            on_decision: gets whom the task is given to, before that agent is asked.
-            on_accepted: is called when the id is this task's, before anything is done; see ``Watch``.
-            irrevocable: whether what ``on_text`` got cannot be taken back: after the first piece no other answer is
-                begun, neither by that agent nor by another.
+            watch: how the caller follows it while it runs.
 
         Raises:
             ConfigurationError: the task is another tenant's.
@@ -168,25 +157,16 @@ class Arbiter:
             DatabaseError: PostgreSQL cannot be used; nothing was run, or nothing that succeeded.
         """
         refuse_held_out(task.given)
-        watch = Watch(on_text=on_text, on_decision=on_decision, on_accepted=on_accepted, irrevocable=irrevocable)
         return self._executor.execute(task, token=token or CancelToken(), watch=watch)
 
     async def aexecute_task(
-        self,
-        task: Task,
-        *,
-        token: CancelToken | None = None,
-        on_text: OnText | None = None,
-        on_decision: OnDecision | None = None,
-        on_accepted: Callable[[], object] | None = None,
-        irrevocable: bool = False,
+        self, task: Task, *, token: CancelToken | None = None, watch: Watch = UNWATCHED
     ) -> TaskResult:
         """The same for coroutines. Where the coroutine is cancelled the task is cancelled, and accounted for, first.
 
         What it calls is called in the event loop.
         """
         refuse_held_out(task.given)
-        watch = Watch(on_text=on_text, on_decision=on_decision, on_accepted=on_accepted, irrevocable=irrevocable)
         return await self._executor.aexecute(task, token=token or CancelToken(), watch=watch)
 
     def record_evaluation(self, task_id: str, evaluation: Evaluation) -> TaskResult:

@@ -26,14 +26,13 @@ import numpy as np
 from msgspec import Struct
 from sqlalchemy import Engine, func, select, text
 
-from flywheel.arbiter.agents.build import AgentFactory, ResolveModel, refuse_registry_models
+from flywheel.arbiter.agents.build import ResolveModel, refuse_registry_models
 from flywheel.arbiter.agents.slots import Slots
 from flywheel.arbiter.agents.strategy import Progress
 from flywheel.arbiter.arbiter import Arbiter
 from flywheel.arbiter.audit_trail.notary import Notary
+from flywheel.arbiter.build import arbiter_of
 from flywheel.arbiter.capability_events import look
-from flywheel.arbiter.evaluation.judges.build import evaluator_of
-from flywheel.arbiter.evaluation.rubrics.catalog import rubric_of
 from flywheel.arbiter.loads import SharedLoads
 from flywheel.arbiter.outcomes import Outcome, outcome_of
 from flywheel.arbiter.registry import AgentRegistry
@@ -44,7 +43,7 @@ from flywheel.collection.segments import Frame, closed_segments, read_segment
 from flywheel.errors import ConfigurationError, NotASegmentError, SegmentError, ServiceError, TaskSourceError
 from flywheel.records import Evaluation, Execution, Log, RoutingDecision, decode_log
 from flywheel.settings import Settings
-from flywheel.tasks.catalog import configured_environments, environment_of, run_starter, source_names
+from flywheel.tasks.catalog import environment_of, source_names
 from flywheel.tasks.source import SourceTask, Split
 
 BEFORE = "before"
@@ -117,7 +116,6 @@ def run_tasks(
     started = time.monotonic()
     AgentRegistry(engine).seed_from_settings(settings)
     tasks = stream(settings, engine, label=label)[:count]
-    rubric = rubric_of(settings.rubrics)
     with (
         _only_runner(engine, label),
         Notary(settings, engine, clock=clock) as notary,
@@ -126,34 +124,43 @@ def run_tasks(
     ):
         done = _done(engine, label)
         notary.check()
-        arbiter = Arbiter(
+        arbiter = arbiter_of(
+            settings,
             engine,
             collector,
-            tenant_id=settings.tenant_id,
             label=label,
-            make_agent=AgentFactory(settings, resolve_model=resolve_model, slots=Slots(shared)),
+            slots=Slots(shared),
             clock=clock,
             rng=np.random.default_rng([zlib.crc32(label.encode()), len(done)]),
-            routing=settings.routing,
-            start_run=run_starter(configured_environments(settings.tasks)),
-            evaluator=evaluator_of(settings, engine, resolve_model=resolve_model),
-            rubric=rubric,
             notary=notary,
+            resolve_model=resolve_model,
         )
         done |= _settle_logged(
             arbiter, settings, engine, label=label, wanted={task_id_of(label, t) for t in tasks} - done
         )
         remaining = [task for task in tasks if task_id_of(label, task) not in done]
-        finished = len(tasks) - len(remaining)
-        on_progress(finished, len(tasks), "resumed" if finished else "started")
-        for number, round_tasks in enumerate(_rounds(remaining, settings.tasks.round_size), start=1):
-            progress = _round_progress(on_progress, number, before=finished, total=len(tasks))
-            arbiter.run(round_tasks, on_progress=progress)
-            _refuse_drops(collector, settings.segments_dir)
-            finished += len(round_tasks)
+        _run_rounds(arbiter, collector, settings, remaining, total=len(tasks), on_progress=on_progress)
     look(engine, settings.capabilities)
     report = traffic_report(engine, label=label)
     return msgspec.structs.replace(report, seconds=time.monotonic() - started)
+
+
+def _run_rounds(
+    arbiter: Arbiter,
+    collector: Collector,
+    settings: Settings,
+    remaining: Sequence[SourceTask],
+    *,
+    total: int,
+    on_progress: TrafficProgress,
+) -> None:
+    """Run what remains of so many tasks. A round counts when all its logs are written."""
+    done = total - len(remaining)
+    on_progress(done, total, "resumed" if done else "started")
+    for number, tasks in enumerate(_rounds(remaining, settings.tasks.round_size), start=1):
+        arbiter.run(tasks, on_progress=_round_progress(on_progress, number, before=done, total=total))
+        _refuse_drops(collector, settings.segments_dir)
+        done += len(tasks)
 
 
 def _collector(settings: Settings, clock: Callable[[], datetime]) -> Collector:

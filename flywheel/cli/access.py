@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one
 by_option = click.option("--by", default=getpass.getuser, show_default="the user of this machine", help="Who does it.")
 
 
-@click.group()
+@click.group(cls=Group)
 def access() -> None:
     """Give people and programs access to the pool, approve it, take it back, and see what was read.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
 from flywheel.cli.waiting import minute
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 KINDS = ("openai", "local", "python", "command", "reference")
 
 
-@click.group()
+@click.group(cls=Group)
 def agents() -> None:
     """List, show, add, enable and disable the arbiter's agents, and see what they turned out to be able to do.
 

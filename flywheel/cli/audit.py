@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flywheel.cli.audited import audited
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ NEW = click.Path(dir_okay=False, path_type=Path)
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
-@click.group()
+@click.group(cls=Group)
 def audit() -> None:
     """The audit trail: what the arbiter decided, signed, in a chain that shows any tampering.
 

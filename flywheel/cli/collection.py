@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def of_home(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def collection() -> None:
     """What collectors wrote, and what they could not.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from flywheel.arbiter.evaluation.minimal_diff.scoring import FileReport, MinimalDiff
 
 
-@click.group()
+@click.group(cls=Group)
 def diff() -> None:
     """Judge changes of code. Needs no running services.
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.errors import FlywheelError
 
 
-class Commands(click.Group):
+class Commands(Group):
     """A group whose commands may raise ``FlywheelError`` and be interrupted by signals."""
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def evaluate(
         click.get_current_context().exit(NOT_PASSED)
 
 
-@click.group("spec")
+@click.group("spec", cls=Group)
 def spec() -> None:
     """Working specs: what changes are held to. Needs no running services.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=Group)
 def judge() -> None:
     """Models that judge answers to tasks without a published answer. They are configured in [judges].
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
 from flywheel.cli.signing_keys import signing
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from flywheel.settings import Settings
 
 
-@click.group()
+@click.group(cls=Group)
 def keys() -> None:
     """Keys of the service, each of one tenant; the salt of the tenant hash and the signing keys, with their rotation.
 

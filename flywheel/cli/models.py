@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from flywheel.settings import Settings
 
 
-@click.group()
+@click.group(cls=Group)
 def models() -> None:
     """List, approve and look back on trained models.
 

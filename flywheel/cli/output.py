@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -40,14 +41,18 @@ def print_mapping(values: Mapping[str, Any]) -> None:
 
 def cell(value: Any) -> str:
     """A value as a person reads it."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.3f}"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(cell, value))
-    return str(value)
+    text = str(value)
+    match value:
+        case None | True | False:
+            text = {None: "-", True: "yes", False: "no"}[value]
+        case int():
+            text = f"{value:,}"
+        case float():
+            text = f"{value:,.3f}"
+        case datetime():
+            text = f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        case list() | tuple():
+            text = ", ".join(map(cell, value))
+        case Mapping():
+            text = " ".join(f"{name}={cell(one)}" for name, one in value.items())
+    return text

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from flywheel.training.intervals import Interval
 
 
-@click.group()
+@click.group(cls=Group)
 def pii() -> None:
     """Try the detectors of personal data and secrets on texts of your own. Needs no running services.
 

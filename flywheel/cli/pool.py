@@ -8,6 +8,7 @@ import click
 from flywheel.cli.alerts import alerts
 from flywheel.cli.audited import audited
 from flywheel.cli.export import export, release
+from flywheel.cli.groups import Group
 from flywheel.cli.halts import halts, lift
 from flywheel.cli.output import print_json, print_mapping, print_table
 from flywheel.cli.pool_queries import points, quality, statistics
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from flywheel.settings import Settings
 
 
-@click.group()
+@click.group(cls=Group)
 def pool() -> None:
     """Look into the benchmark data pool.
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from flywheel.settings import Settings
 
 
-@click.group()
+@click.group(cls=Group)
 def privacy() -> None:
     """Privacy of tenants: what noise on rewards has spent of their budgets.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one
 note_option = click.option("--note", required=True, help="Why, for those who read it later.")
 
 
-@click.group()
+@click.group(cls=Group)
 def quarantine() -> None:
     """Review lines that failed a gate.
 

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
 
 STRATEGIES = ("thompson", "ucb", "epsilon-greedy", "contextual", "capability-match", "load-balance")
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=Group)
 def router() -> None:
     """Replay routing strategies, and evaluate policies on logs.
 

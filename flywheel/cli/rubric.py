@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_table
 from flywheel.cli.pool_queries import as_json_option, filtered, where_of
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from flywheel.settings import Settings
 
 
-@click.group()
+@click.group(cls=Group)
 def rubric() -> None:
     """Look at the rubrics that score answers, check one, and measure what its terms do.
 

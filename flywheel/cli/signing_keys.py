@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from flywheel.settings import Settings
 
 
-@click.group()
+@click.group(cls=Group)
 def signing() -> None:
     """The keys that the arbiter signs verdicts with. What an earlier one signed verifies for ever.
 

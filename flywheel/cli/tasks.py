@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flywheel.cli.environments import REFERENCE, chosen_tasks, list_tasks, show_task, try_tasks, verify_answers
+from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 LABELS = ("before", "after")
 
 
-@click.group()
+@click.group(cls=Group)
 def tasks() -> None:
     """Run tasks and see who got them; look at environments and try them.
 
@@ -120,6 +121,9 @@ def show(done: "TrafficReport", *, as_json: bool) -> None:
     """Print a report."""
     if as_json:
         print_json(done)
+        return
+    if not done.tasks:
+        click.echo(f"no task of {done.label!r} was run yet; `flywheel tasks run --label {done.label}` runs them")
         return
     print_table(
         ("agent", "tasks", "share", "success rate", "mean quality"),

@@ -118,11 +118,13 @@ def run(
         fence: hold it by this one; by default the first that works here.
 
     Raises:
-        SandboxError: no command can be started or confined here. Nothing was run.
+        SandboxError: no command can be started or confined here, or what it is to read is not there. Nothing was run.
     """
     limits = limits or Limits()
     if platform.system() != "Linux":
         raise SandboxError("commands are run on Linux alone: elsewhere there is nothing to confine them by")
+    if missing := [path for path in readable if not os.path.exists(path)]:
+        raise SandboxError(f"a command is to read {', '.join(missing)}, and nothing is there")
     chosen = Fence(fence) if fence else working_fence()
     with contextlib.ExitStack() as stack:
         places = [f"{HOME}/workspace", f"{HOME}/home", "/tmp"]  # noqa: S108 - of its own

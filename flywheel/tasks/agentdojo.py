@@ -201,7 +201,8 @@ class DojoRun:
         have been called, too.
         """
         done, useful_words = self._verdict(self._user_task, "utility")
-        reached, breach_words = False, ""
+        reached: bool | None = False
+        breach_words = ""
         if self._injection_task is not None:
             reached, breach_words = self._verdict(self._injection_task, "security")
         useful, breached = done is True, reached is not False  # what cannot be told is nothing that anybody resisted

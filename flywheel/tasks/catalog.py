@@ -2,7 +2,7 @@
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 
 from flywheel.errors import ConfigurationError, UnknownSourceTaskError
@@ -61,15 +61,6 @@ def source_names(tasks: TasksSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((tasks.source, *tasks.sources)))
 
 
-def configured_environments(tasks: TasksSettings) -> tuple[Environment, ...]:
-    """The benchmark and the environments of ``sources``, each once.
-
-    Raises:
-        ConfigurationError: one is unknown or cannot be loaded.
-    """
-    return tuple(environment_of(name, tasks) for name in source_names(tasks))
-
-
 def environment_name(task_id: str) -> str:
     """The environment that a task's id begins with."""
     return task_id.partition(":")[0]
@@ -94,15 +85,17 @@ def source_task(task_id: str, tasks: TasksSettings) -> SourceTask:
         ) from None
 
 
-def run_starter(environments: Sequence[Environment]) -> Callable[[SourceTask], Run]:
-    """From a task to a new run of it, by the environment that its id begins with."""
-    by_name = {environment.name: environment for environment in environments}
+def run_starter(tasks: TasksSettings) -> Callable[[SourceTask], Run]:
+    """From a task to a new run of it, by the configured environment that its id begins with.
+
+    An environment is loaded when a task of it is first run, so that one that is broken stops no other.
+    """
 
     def start(task: SourceTask) -> Run:
         name = environment_name(task.id)
-        if name not in by_name:
+        if name not in source_names(tasks):
             raise ConfigurationError(f"task {task.id} is of no configured source; add {name!r} to tasks.sources")
-        return by_name[name].run(task)
+        return environment_of(name, tasks).run(task)
 
     return start
 

@@ -5,7 +5,7 @@ in common is computed once, equal prompts (the groups of GRPO) are computed once
 batch instead of being carried to the end of the longest one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 import torch
@@ -15,6 +15,13 @@ from flywheel.errors import TrainingError
 
 # Rows are taken out when they are this share of the batch: every removal copies the cache of the others.
 FINISHED_FRACTION = 0.125
+IsOver = Callable[[int, Sequence[int]], bool]
+"""Told of a continuation after each of its tokens: its row and its tokens so far. True ends it there."""
+
+
+def never_over(_row: int, _tokens: Sequence[int]) -> bool:
+    """For continuations that end by themselves."""
+    return False
 
 
 def chance(seeds: Sequence[int], tokens: int) -> torch.Tensor:
@@ -32,6 +39,7 @@ def decode(
     temperatures: Sequence[float],
     end_ids: frozenset[int],
     uniforms: torch.Tensor,
+    is_over: IsOver = never_over,
 ) -> list[list[int]]:
     """Continue each prompt until an end token, which is kept, or ``max_new_tokens``.
 
@@ -44,6 +52,7 @@ def decode(
         uniforms: the chance (prompts, ``max_new_tokens``), each number in [0, 1): a token is where it falls in the
             model's cumulative distribution. Two models with the same numbers say the same until they truly differ
             (common random numbers), so their difference is measured with less noise.
+        is_over: ends a continuation that no end token has ended.
 
     Raises:
         TrainingError: the model's probabilities are no numbers.
@@ -60,10 +69,12 @@ def decode(
     uniforms = uniforms.to(model.device)
     for step in range(max_new_tokens):
         chosen = _choose(logits, degrees[alive], uniforms[alive, step])
+        goes_on = []
         for row, token, runs in zip(alive.tolist(), chosen.tolist(), running.tolist(), strict=True):
             if runs:
                 outputs[row].append(token)
-        running &= torch.tensor([token not in end_ids for token in chosen.tolist()], device=model.device)
+            goes_on.append(runs and token not in end_ids and not is_over(row, outputs[row]))
+        running = torch.tensor(goes_on, device=model.device)
         left = int(running.sum())
         if left == 0 or step == max_new_tokens - 1:
             break

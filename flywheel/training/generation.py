@@ -9,9 +9,14 @@ from msgspec import Struct
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from flywheel.records import Message
-from flywheel.training.decoding import chance, decode
+from flywheel.training.decoding import IsOver, chance, decode, never_over
 
 Progress = Callable[[int, int], None]
+Watch = Callable[[int, str], bool]
+"""Told of an answer after each of its tokens: the number of its prompt and its text so far. True ends it there.
+
+Where a text ends with U+FFFD its last character may still be on its way.
+"""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -52,6 +57,7 @@ class Generator:
         seeds: Sequence[int] | None = None,
         batch_size: int = 16,
         on_progress: Progress = ignore_progress,
+        watch: Watch | None = None,
     ) -> list[Generation]:
         """Answer each conversation, in the given order.
 
@@ -66,6 +72,7 @@ class Generator:
             seeds: of each prompt's chance; by default its number, so that equal prompts get different answers.
             batch_size: conversations answered at once.
             on_progress: called with answers done and asked for.
+            watch: sees the answers grow.
         """
         ids = [tokenize_prompt(self.tokenizer, prompt) for prompt in prompts]
         each = [temperature] * len(prompts) if isinstance(temperature, int | float) else list(temperature)
@@ -82,17 +89,25 @@ class Generator:
                 temperatures=[each[index] for index in batch],
                 end_ids=end_ids,
                 uniforms=chance([own_seeds[index] for index in batch], max_new_tokens),
+                is_over=never_over if watch is None else self._watched(watch, batch),
             )
             for index, output in zip(batch, outputs, strict=True):
-                text = str(self.tokenizer.decode(output, skip_special_tokens=True))
                 answers[index] = Generation(
-                    text=text,
+                    text=self._text(output),
                     prompt_tokens=len(ids[index]),
                     output_tokens=len(output),
                     complete=bool(output) and output[-1] in end_ids,
                 )
             on_progress(len(answers), len(prompts))
         return [answers[index] for index in range(len(prompts))]
+
+    def _watched(self, watch: Watch, prompts: Sequence[int]) -> IsOver:
+        return lambda row, tokens: watch(prompts[row], self._text(tokens))
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        """What the tokens say, as it was written: what the first of them say is how the whole begins."""
+        text = self.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return str(text)
 
 
 def tokenize_prompt(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:

@@ -250,7 +250,7 @@ def test_the_arbiter_runs_a_mixed_list_each_task_as_its_type_asks(engine: Engine
     tasks: list[SourceTask] = [*training("code-repair", 3), *training("text-transformation", 3)]
     tasks += [benchmark_task(str(number)) for number in range(3)]
     tasks = [tasks[index] for index in (0, 6, 3, 1, 7, 4, 2, 8, 5)]
-    start = run_starter([environment_of(name, SETTINGS) for name in SETTINGS.sources])
+    start = run_starter(SETTINGS)
     outcomes, logs = run_all(engine, tmp_path, ReferenceAgent(), tasks, start)
     assert {outcome.source_id for outcome in outcomes} == {task.id for task in tasks} == set(logs)
     for task in tasks:
@@ -276,7 +276,7 @@ def test_turns_with_feedback_are_logged_as_iterations(engine: Engine, tmp_path: 
     (task,) = training("code-repair", 1)
     run = environment_of("code-repair", SETTINGS).run(task)
     agent = Scripted("I am thinking.", run.known_answer())
-    _, logs = run_all(engine, tmp_path, agent, [task], run_starter([environment_of("code-repair", SETTINGS)]))
+    _, logs = run_all(engine, tmp_path, agent, [task], run_starter(SETTINGS))
     _, executed, evaluation = logs[task.id]
     assert executed.success
     assert [(one.iteration, one.quality_score) for one in executed.iterations] == [(1, 0.0), (2, 1.0)]
@@ -288,7 +288,7 @@ def test_turns_with_feedback_are_logged_as_iterations(engine: Engine, tmp_path: 
 def test_what_no_answer_may_contain_fails_an_episode_too(engine: Engine, tmp_path: Path) -> None:
     (task,) = training("text-transformation", 1)
     known = environment_of("text-transformation", SETTINGS).run(task).known_answer()
-    start = run_starter([environment_of("text-transformation", SETTINGS)])
+    start = run_starter(SETTINGS)
     _, logs = run_all(engine, tmp_path, FixedAgent(f"{known} rm -rf everything"), [task], start)
     _, executed, evaluation = logs[task.id]
     assert (executed.success, executed.failure_reason) == (False, "the answer is unsafe")
@@ -300,7 +300,7 @@ def test_held_out_tasks_of_environments_are_never_routed(engine: Engine, tmp_pat
         kept = next(task for task in environment_of(name, SETTINGS).tasks() if task.split is Split.HELDOUT)
         agent = FixedAgent("anything")
         with pytest.raises(HeldOutTaskError, match=kept.id):
-            run_all(engine, tmp_path / name, agent, [*training(name, 1), kept], run_starter([]))
+            run_all(engine, tmp_path / name, agent, [*training(name, 1), kept], run_starter(TasksSettings()))
         assert agent.answered == []
 
 
@@ -308,7 +308,7 @@ def test_agentdojo_s_calls_are_in_the_log(engine: Engine, tmp_path: Path) -> Non
     pytest.importorskip("agentdojo.task_suite", reason="the extra [agentdojo] is not installed")
     dojo = environment_of("agentdojo", SETTINGS)
     tasks = [task for task in dojo.tasks() if task.split is Split.TRAIN and task.category == "slack"][:3]
-    _, logs = run_all(engine, tmp_path, ReferenceAgent(), tasks, run_starter([dojo]))
+    _, logs = run_all(engine, tmp_path, ReferenceAgent(), tasks, run_starter(TasksSettings(sources=("agentdojo",))))
     for task in tasks:
         decision, executed, evaluation = logs[task.id]
         check_gates(decision, executed, evaluation)

@@ -49,6 +49,7 @@ def test_an_intact_trail_is_verified_against_the_head_that_the_home_keeps(
     assert (code, report["intact"], report["entries"], report["verdicts"], report["heads"]) == (0, True, 5, 4, 1)
     said = flywheel("audit", "verify")
     assert said.exit_code == 0
+    assert re.findall(r"^(from|to) +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$", said.output, re.MULTILINE) == ["from", "to"]
     assert said.output.rstrip().endswith("intact")
 
 
@@ -137,7 +138,9 @@ def test_entries_are_listed_and_shown_by_tenant_task_place_and_verdict(flywheel:
     people = flywheel("audit", "list").output
     assert "t3 by agent-a: passed, 0.900" in people
     assert "signs from here on" in people
-    assert re.search(r"taskId +t2\n", flywheel("audit", "show", str(one["sequence"])).output)
+    shown = flywheel("audit", "show", str(one["sequence"])).output
+    assert re.search(r"taskId +t2\n", shown)
+    assert re.search(r"qualityGates +mandatory=yes name=tests passed=yes score=1\.000 threshold=1\.000\n", shown)
     missing = flywheel("audit", "show", "99")
     assert missing.exit_code == 1
     assert "has no entry 99" in missing.output

@@ -37,11 +37,26 @@ def all_commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[s
     return found
 
 
+def is_group(path: tuple[str, ...]) -> bool:
+    found: click.Command = main
+    for name in path:
+        assert isinstance(found, click.Group)
+        found = found.commands[name]
+    return isinstance(found, click.Group)
+
+
 @pytest.mark.parametrize("path", all_commands(main), ids=" ".join)
 def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(main, [*path, "--help"])
     assert result.exit_code == 0
     assert f"flywheel {' '.join(path)}" in result.output.split("Example", 1)[1]
+
+
+@pytest.mark.parametrize("group", [(), *(path for path in all_commands(main) if is_group(path))], ids=" ".join)
+def test_a_group_says_of_each_command_its_whole_first_sentence(group: tuple[str, ...]) -> None:
+    listed = CliRunner().invoke(main, [*group, "--help"], terminal_width=80).output.split("Commands:")[1]
+    assert listed.strip()
+    assert "..." not in listed
 
 
 def test_help_waits_for_no_heavy_library() -> None:

@@ -9,6 +9,8 @@ from tests.cli.conftest import Invoke
 def test_a_label_without_tasks_has_no_rates(flywheel: Invoke) -> None:
     found = json.loads(flywheel("tasks", "report", "--label", "after", "--json").output)
     assert (found["tasks"], found["success_rate"], found["agents"]) == (0, None, [])
+    told = flywheel("tasks", "report", "--label", "after").output
+    assert told == "no task of 'after' was run yet; `flywheel tasks run --label after` runs them\n"
 
 
 def test_progress_is_json_lines_and_done_tasks_are_not_run_again(flywheel: Invoke, settings: Settings) -> None:

@@ -367,6 +367,11 @@ def test_where_nothing_can_be_confined_nothing_is_run(monkeypatch: pytest.Monkey
         run(["true"], Workspace(), fence=Fence.LANDLOCK)
 
 
+def test_what_is_to_be_read_and_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match=f"to read {tmp_path}/toolchain, and nothing is there"):
+        run(("true",), Workspace(), readable=(str(tmp_path), str(tmp_path / "toolchain")))
+
+
 def test_the_copy_is_gone_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 
 from flywheel.errors import ConfigurationError
@@ -137,3 +138,14 @@ def test_an_environment_that_cannot_be_loaded_is_named_with_the_reason() -> None
         catalog.environment_of("plays", TASKS)
     with pytest.raises(ConfigurationError, match=r"tales .*calls itself 'novels'"):
         catalog.environment_of("tales", TASKS)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_broken_environment_stops_no_task_of_another_one() -> None:
+    start = catalog.run_starter(TasksSettings(sources=("plays", "text-transformation")))
+    task = environment("text-transformation").tasks()[0]
+    assert start(task).step(start(task).known_answer()).over
+    with pytest.raises(ConfigurationError, match="cannot be loaded: no licence"):
+        start(msgspec.structs.replace(task, id="plays:hamlet"))
+    with pytest.raises(ConfigurationError, match=r"of no configured source; add 'code-repair' to tasks\.sources"):
+        start(msgspec.structs.replace(task, id="code-repair:clamp"))

@@ -139,6 +139,31 @@ def test_the_end_is_kept_and_nothing_follows_it(model: LlamaForCausalLM) -> None
         assert len(answer) == 24 or answer[-1] == END
 
 
+def test_who_sees_an_answer_grow_may_end_it_and_the_others_go_on(model: LlamaForCausalLM) -> None:
+    whole = decoded(model, PROMPTS)
+    seen: list[tuple[int, list[int]]] = []
+
+    def is_over(row: int, tokens: Sequence[int]) -> bool:
+        seen.append((row, list(tokens)))
+        return row == 1 and len(tokens) == 2
+
+    ended = decode(
+        model,
+        PROMPTS,
+        max_new_tokens=24,
+        temperatures=[0.0] * len(PROMPTS),
+        end_ids=frozenset({END}),
+        uniforms=chance(range(len(PROMPTS)), 24),
+        is_over=is_over,
+    )
+    assert len(whole[1]) > 2
+    assert ended == [answer[:2] if row == 1 else answer for row, answer in enumerate(whole)]
+    told = {row: [tokens for of, tokens in seen if of == row] for row in range(len(PROMPTS))}
+    for row, answer in enumerate(ended):
+        lengths = range(1, len(answer) + (answer[-1] != END))
+        assert told[row] == [answer[:length] for length in lengths]
+
+
 @pytest.mark.parametrize(
     ("prompts", "expected"), [([[1, 2, 3], [1, 2, 4]], 2), ([[1, 2], [1, 2]], 1), ([[1], [2, 3]], 0), ([[4, 5, 6]], 2)]
 )

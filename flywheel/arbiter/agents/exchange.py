@@ -1,19 +1,18 @@
 """What a Python or command agent is handed and hands back: a task and an answer as plain data, camelCase as JSON."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from flywheel.arbiter.agents.reference import estimated_tokens
-from flywheel.arbiter.agents.strategy import Answer, call_id, failed_answer
+from flywheel.arbiter.agents.strategy import Answer, Tokens, call_id, failed_answer
 from flywheel.records import Complexity, Message, ToolCall
 from flywheel.tasks.options import NO_OPTIONS, GenerationOptions
 from flywheel.tasks.source import AgentTask, Tool
 
 LONGEST_REASON = 500
-Tokens = Annotated[int, Meta(ge=0)]
 
 
 class GivenTask(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flywheel.arbiter.agents.strategy import Answer, Progress, ignore_progress, part_of
+from flywheel.arbiter.agents.growing import GrowingAnswer, Nobody, first_stop
+from flywheel.arbiter.agents.strategy import Answer, Pieces, Progress, ignore_progress, part_of
 from flywheel.arbiter.agents.text_calls import in_text, with_calls
 from flywheel.errors import AgentError, FlywheelError
 from flywheel.records import Message
@@ -92,12 +93,26 @@ class LocalAgent:
             for most_tokens, positions in by_length.items():
                 progress = part_of(on_progress, before=len(answers), total=len(tasks))
                 batch = [tasks[position] for position in positions]
-                answered = self._generated(model, batch, most_tokens, progress)
+                growing = [GrowingAnswer(task, Nobody()) for task in batch]
+                answered = self._generated(model, batch, growing, most_tokens, progress)
                 answers |= dict(zip(positions, answered, strict=True))
         return [answers[position] for position in range(len(tasks))]
 
+    def stream(self, task: AgentTask, *, to: Pieces) -> Answer:
+        """The answer to one task, handed out while it is written; given up, it ends with its next token."""
+        growing = GrowingAnswer(task, to)
+        with self._models.using(self._model_dir()) as model:
+            [answer] = self._generated(model, [task], [growing], self._most_tokens(task), ignore_progress)
+        growing.finish(answer)
+        return answer
+
     def _generated(
-        self, model: "Generator", tasks: Sequence[AgentTask], most_tokens: int, on_progress: Progress
+        self,
+        model: "Generator",
+        tasks: Sequence[AgentTask],
+        growing: Sequence[GrowingAnswer],
+        most_tokens: int,
+        on_progress: Progress,
     ) -> list[Answer]:
         prompts = [prompt_messages(in_text(task), self._prompt) for task in tasks]
         started = time.perf_counter()
@@ -108,6 +123,7 @@ class LocalAgent:
             seeds=[_seed(task) for task in tasks],
             batch_size=self._batch_size,
             on_progress=on_progress,
+            watch=lambda number, text: growing[number].is_over(text),
         )
         latency_ms = (time.perf_counter() - started) * 1000 / len(tasks)
         return [
@@ -135,13 +151,13 @@ def _seed(task: AgentTask) -> int:
 
 def _answer(task: AgentTask, messages: tuple[Message, ...], generation: "Generation", *, latency_ms: float) -> Answer:
     text = generation.text
-    ends = [position for stop in task.options.stop if (position := text.find(stop)) >= 0]
+    end = first_stop(text, task.options.stop)
     answer = Answer(
-        text=text[: min(ends)] if ends else text,
+        text=text[:end],
         messages=messages,
         prompt_tokens=generation.prompt_tokens,
         output_tokens=generation.output_tokens,
         latency_ms=latency_ms,
-        finish_reason="stop" if ends or generation.complete else "length",
+        finish_reason="stop" if end is not None or generation.complete else "length",
     )
     return with_calls(answer, task)

@@ -1,12 +1,12 @@
 """Chat completions on the wire: what is sent to an endpoint, and what is read from its answers."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from flywheel.arbiter.agents.strategy import CallPiece, FinishReason, Piece, call_id
+from flywheel.arbiter.agents.strategy import CallPiece, FinishReason, Piece, Tokens, call_id
 from flywheel.records import Message, ToolCall
 from flywheel.tasks.source import AgentTask, Tool
 
@@ -20,7 +20,6 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
-Tokens = Annotated[int, Meta(ge=0)]
 
 
 class Details(Struct):

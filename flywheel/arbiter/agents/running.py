@@ -110,7 +110,7 @@ class RunningAgent:
             AgentError: the agent cannot answer, or gives more or fewer answers than one.
             CancelledError: it was given up.
         """
-        if to.wanted and isinstance(self.agent, StreamingAgent):
+        if isinstance(self.agent, StreamingAgent):
             return self.agent.stream(task, to=to)
         if isinstance(self.agent, SingleTaskAgent):
             relay = _Relay()
@@ -143,7 +143,7 @@ class RunningAgent:
 class _Relay:
     """Takes pieces from the loop of requests to the thread that waits for the answer: what takes them may be slow."""
 
-    wanted = True
+    wanted = is_open = True  # who writes the answer is cancelled with the call
 
     def __init__(self) -> None:
         self._pieces: SimpleQueue[Piece | None] = SimpleQueue()

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from flywheel.records import Message, ToolCall
 from flywheel.tasks.source import AgentTask
@@ -13,6 +13,9 @@ Progress = Callable[[int, int], None]
 """Called with tasks answered so far and tasks in all."""
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 """Why an answer ends where it does, in OpenAI's words."""
+MOST_TOKENS = 10**12
+"""No answer takes more: what is told beyond is no count, and could not be stored."""
+Tokens = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -102,6 +105,11 @@ class Pieces(Protocol):
     @property
     def wanted(self) -> bool:
         """Whether anybody takes pieces."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the answer is waited for still; where it is not, who writes it may stop."""
         ...
 
     def send(self, piece: Piece) -> None:

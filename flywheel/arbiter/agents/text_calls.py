@@ -36,11 +36,16 @@ def as_asked(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(_results_of_user(messages))
 
 
+def may_call(task: AgentTask) -> bool:
+    """Whether the answer may be calls that stand beside its text, as they do in the chat dialect."""
+    return task.dialect == "chat" and bool(in_text(task).tools)
+
+
 def with_calls(answer: Answer, task: AgentTask) -> Answer:
     """The answer to a task of the chat dialect: where it is nothing but calls of the tools, they stand beside it."""
-    if task.dialect == "text" or answer.failure_reason is not None:
+    if answer.failure_reason is not None:
         return answer
-    found = parse_calls(answer.text) if in_text(task).tools else None
+    found = parse_calls(answer.text) if may_call(task) else None
     if not isinstance(found, ParsedCalls) or not found.strict:
         return answer
     if not {call.name for call in found.calls} <= {tool.name for tool in task.tools}:

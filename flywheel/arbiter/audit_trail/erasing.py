@@ -15,6 +15,7 @@ from flywheel.arbiter.audit_trail.contents import Erasure, Sealed, encode_conten
 from flywheel.arbiter.audit_trail.keys import SigningKey
 from flywheel.arbiter.audit_trail.tables import audit_contents, audit_entries
 from flywheel.arbiter.audit_trail.trail import append, locked
+from flywheel.errors import AuditTrailError
 from flywheel.pool.headers import key_of
 
 ERASED_AT_ONCE = 10_000
@@ -54,6 +55,7 @@ def erase_verdicts(
 
     Raises:
         SigningKeyError: the trail is signed with another key.
+        AuditTrailError: entries are gone whose contents are meant.
         DatabaseError: PostgreSQL cannot be used.
     """
     return _erase(engine, _of(tenant_id, tasks), key_of_trail, by=by)
@@ -64,6 +66,7 @@ def erase_verdicts_of_day(engine: Engine, day: date, *, key_of_trail: Callable[[
 
     Raises:
         SigningKeyError: the trail is signed with another key.
+        AuditTrailError: entries are gone whose contents are meant.
         DatabaseError: PostgreSQL cannot be used.
     """
     within = (beside.at >= _midnight(day), beside.at < _midnight(day + timedelta(days=1)))
@@ -90,6 +93,7 @@ def _erase_some(connection: Connection, of: list[ColumnElement[bool]], key: Sign
     query = select(beside.sequence, audit_entries.c.content_digest).select_from(joined).where(*of)
     rows = connection.execute(query.order_by(beside.sequence).limit(ERASED_AT_ONCE)).all()
     if not rows:
+        _refuse_without_entries(connection, of)
         return 0
     contents = ErasedContents()
     for sequence, content_digest in rows:
@@ -104,6 +108,16 @@ def _erase_some(connection: Connection, of: list[ColumnElement[bool]], key: Sign
         .values(**gone, erased_in=head.sequence)
     )
     return contents.count
+
+
+def _refuse_without_entries(connection: Connection, of: list[ColumnElement[bool]]) -> None:
+    """Another process may have erased them meanwhile; what is there still has lost its entries."""
+    left = connection.scalars(select(beside.sequence).where(*of).order_by(beside.sequence)).all()
+    if left:
+        raise AuditTrailError(
+            f"{len(left):,} contents cannot be erased, from entry {left[0]:,} on: their entries are gone from the "
+            f"audit trail, which was tampered with. Run `flywheel audit verify`"
+        )
 
 
 def _of(tenant_id: str, tasks: Collection[str] | None) -> list[ColumnElement[bool]]:

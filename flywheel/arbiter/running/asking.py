@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable
+from math import inf
 
 import msgspec
 
 from flywheel.arbiter.agents.exchange import shortened
 from flywheel.arbiter.agents.running import Calls, limited
 from flywheel.arbiter.agents.slots import Place, Slots
-from flywheel.arbiter.agents.strategy import Agent, Answer
+from flywheel.arbiter.agents.strategy import MOST_TOKENS, Agent, Answer
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.running.calls import CallTimeoutError, CancelToken, TaskCancelledError, awaited, in_thread
 from flywheel.arbiter.running.streaming import Stream
@@ -115,7 +116,7 @@ def _wait(place: Place, profile: AgentProfile, *, seconds: float | None, token: 
 
 def _sound(answer: Answer) -> Answer:
     counts = answer.prompt_tokens, answer.output_tokens, answer.thinking_tokens
-    if min(counts) < 0 or not answer.latency_ms > 0:
+    if min(counts) < 0 or max(counts) > MOST_TOKENS or not 0 < answer.latency_ms < inf:
         raise AgentError(f"the agent reports {counts} tokens and {answer.latency_ms:g} ms, which cannot be")
     try:
         msgspec.json.encode((answer.text, answer.tool_calls, answer.failure_reason))

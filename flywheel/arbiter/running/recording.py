@@ -88,6 +88,8 @@ def judged(evaluator: Evaluator | None, subject: Subject) -> tuple[Verdict | Non
         return None, NO_EVALUATOR
     try:
         verdict = evaluator.evaluate(subject)
+        if isinstance(verdict, Verdict):  # what is out of bounds could be stored, and not be read again
+            msgspec.json.decode(msgspec.json.encode(verdict.evaluation), type=Evaluation)
     except Exception as error:
         LOGGER.warning("the evaluator failed on task %s", subject.task_id, exc_info=True)
         return None, f"the evaluator failed: {type(error).__name__}: {error}"

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta
 
+from flywheel.arbiter.agents.strategy import Tokens
+from flywheel.arbiter.settings import storable
 from flywheel.records import (
     Evaluation,
     Execution,
@@ -26,7 +28,7 @@ from flywheel.records import (
 SUCCESS = 0.5
 """A reward of at least this is a success, where nobody says otherwise."""
 NOT_YET = "its caller has not said yet what it is worth"
-Tokens = Annotated[int, Meta(ge=0, le=10**12)]
+MOST_CALLS = 10**12
 Usd = Annotated[float, Meta(ge=0, le=1e9)]
 
 
@@ -48,6 +50,15 @@ class ReportedExecution(Wire, frozen=True, kw_only=True, forbid_unknown_fields=T
     tools_used: Annotated[tuple[ToolUse, ...], Meta(description="the tools that were called, each once")] = ()
     time_to_first_action: Milliseconds | None = None
     cost_usd: Annotated[Usd | None, Meta(description="absent: by the agent's prices")] = None
+
+    def __post_init__(self) -> None:
+        if self.tool_call_count > MOST_CALLS:
+            raise ValueError(f"more than {MOST_CALLS:,} calls of tools are no count of one task")
+
+    @property
+    def tool_call_count(self) -> int:
+        """Calls of all tools."""
+        return sum(tool.call_count for tool in self.tools_used)
 
     @property
     def answer(self) -> str:
@@ -71,7 +82,7 @@ class ReportedExecution(Wire, frozen=True, kw_only=True, forbid_unknown_fields=T
             tokens_used=self.prompt_tokens + self.output_tokens,
             thinking_tokens=min(self.thinking_tokens, self.output_tokens),
             output_tokens=self.output_tokens,
-            tool_call_count=sum(tool.call_count for tool in self.tools_used),
+            tool_call_count=self.tool_call_count,
             tool_call_success_rate=self.tool_call_success_rate,
             tools_used=self.tools_used,
             time_to_first_action=None if first_action_ms is None else min(first_action_ms, self.latency_ms),
@@ -148,6 +159,7 @@ class Report(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not self.parts:
             raise ValueError("a report has an execution, an evaluation or a reward")
+        storable(self.task_id)
 
     @property
     def parts(self) -> dict[str, str]:

@@ -35,11 +35,12 @@ class Watch(Struct, frozen=True, kw_only=True):
     """How a caller follows a task while it runs.
 
     Attributes:
-        on_text: gets pieces of answers.
-        on_decision: gets whom the task is given to.
+        on_text: gets the text of answers on its way.
+        on_decision: gets whom the task is given to, before that agent is asked.
         on_accepted: is called when the id is known to be this task's, which runs or has run, here or elsewhere; more
             than once while another caller's run is waited for.
-        irrevocable: whether pieces cannot be taken back: after the first one no other answer is begun.
+        irrevocable: whether what ``on_text`` got cannot be taken back: after the first piece no other answer is begun,
+            neither by that agent nor by another.
     """
 
     on_text: OnText | None = None
@@ -66,6 +67,9 @@ class Watch(Struct, frozen=True, kw_only=True):
             LOGGER.warning("what takes decisions failed", exc_info=True)
 
 
+UNWATCHED = Watch()
+
+
 class Stream:
     """The pieces of one call, until it ends or is given up: what comes later reaches nobody."""
 
@@ -83,6 +87,11 @@ class Stream:
     def wanted(self) -> bool:
         """Whether anybody takes pieces."""
         return self._on_text is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call goes on."""
+        return self._open
 
     def send(self, piece: Piece) -> None:
         """Pass a piece on; an empty one is a sign of life.

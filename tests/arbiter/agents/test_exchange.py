@@ -1,8 +1,12 @@
 """What agents of a team's own answer in conversations: it is of the form that was asked for, or no answer."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
-from flywheel.arbiter.agents.exchange import Reply, answer_of, given
+from flywheel.arbiter.agents.exchange import Reply, answer_of, given, reply_of
+from flywheel.arbiter.agents.openai_wire import Usage
 from flywheel.records import Complexity, Message, ToolCall
 from flywheel.tasks.options import GenerationOptions
 from flywheel.tasks.source import AgentTask, Tool
@@ -62,3 +66,14 @@ def test_what_is_no_text_is_no_answer_and_no_reason() -> None:
     assert answers[0].failure_reason is not None
     assert answers[0].failure_reason.startswith("its answer is no text: 'utf-8' codec can't encode")
     assert answers[1].failure_reason == "no file caf?"
+
+
+@pytest.mark.parametrize("tokens", [-1, 2**63 - 1, 10**30])
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [(reply_of, "outputTokens"), (lambda told: msgspec.convert(told, type=Usage), "completion_tokens")],
+)
+def test_tokens_that_no_answer_takes_are_no_count(read: Any, name: str, tokens: int) -> None:
+    with pytest.raises(msgspec.ValidationError, match=name):
+        read({name: tokens})
+    assert read({name: 10**12})

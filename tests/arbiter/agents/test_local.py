@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from flywheel.arbiter.agents.build import AgentFactory
+from flywheel.arbiter.agents.local import LocalAgent
 from flywheel.arbiter.agents.strategy import Answer
 from flywheel.arbiter.registry import AgentProfile
 from flywheel.records import Complexity, Message
@@ -13,6 +14,7 @@ from flywheel.settings import Settings
 from flywheel.tasks.options import GenerationOptions
 from flywheel.tasks.prompt import prompt_messages
 from flywheel.tasks.source import AgentTask, BenchmarkTask, Split
+from tests.arbiter.agents.test_growing import Taker
 
 pytest.importorskip("torch", reason="the extra [training] is not installed")
 
@@ -72,17 +74,22 @@ def test_agents_of_one_folder_share_the_loaded_model(
     assert len(loaded) == 1
 
 
+def chat(**options: Any) -> AgentTask:
+    return AgentTask(
+        id="t1",
+        task_type="chat",
+        complexity=Complexity.TRIVIAL,
+        question=(Message(role="user", content="Say something."),),
+        dialect="chat",
+        options=GenerationOptions(**options),
+    )
+
+
 def test_a_chat_says_how_long_an_answer_may_be_and_where_it_ends(tiny_settings: Settings) -> None:
     def asked(**options: Any) -> Answer:
-        task = AgentTask(
-            id="t1",
-            task_type="chat",
-            complexity=Complexity.TRIVIAL,
-            question=(Message(role="user", content="Say something."),),
-            dialect="chat",
-            options=GenerationOptions(**options),
+        [answer] = AgentFactory(tiny_settings)(AgentProfile(id="tiny", kind="local", model="base")).answer(
+            [chat(**options)]
         )
-        [answer] = AgentFactory(tiny_settings)(AgentProfile(id="tiny", kind="local", model="base")).answer([task])
         return answer
 
     short = asked(max_tokens=3, temperature=1.5, seed=1)
@@ -93,3 +100,23 @@ def test_a_chat_says_how_long_an_answer_may_be_and_where_it_ends(tiny_settings: 
     letter = whole.text[5]
     stopped = asked(temperature=1.5, seed=1, stop=(letter,))
     assert (stopped.text, stopped.finish_reason) == (whole.text[: whole.text.index(letter)], "stop")
+    assert stopped.output_tokens <= whole.output_tokens
+    assert asked(temperature=1.5, seed=1, stop=(whole.text[:1],)).output_tokens == 1, "nothing is written for nobody"
+
+
+def test_an_answer_is_handed_out_while_it_is_written(tiny_settings: Settings) -> None:
+    agent = AgentFactory(tiny_settings)(AgentProfile(id="tiny", kind="local", model="base")).agent
+    assert isinstance(agent, LocalAgent)
+    task, taker = chat(temperature=1.5, seed=1), Taker()
+    streamed, [whole] = agent.stream(task, to=taker), agent.answer([task])
+    assert (streamed.text, streamed.output_tokens) == (whole.text, whole.output_tokens)
+    assert "".join(map(str, taker.pieces)) == whole.text
+    assert len([piece for piece in taker.pieces if piece]) > 3
+
+
+def test_an_answer_that_is_given_up_ends_with_its_next_token(tiny_settings: Settings) -> None:
+    agent = AgentFactory(tiny_settings)(AgentProfile(id="tiny", kind="local", model="base")).agent
+    assert isinstance(agent, LocalAgent)
+    taker = Taker()
+    taker.is_open = False
+    assert agent.stream(chat(temperature=1.5, seed=1), to=taker).output_tokens == 1

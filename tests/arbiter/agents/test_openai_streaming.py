@@ -37,7 +37,7 @@ CHAT = AgentTask(
 class Taken:
     """Keeps the pieces that came, and when."""
 
-    wanted = True
+    wanted = is_open = True
 
     def __init__(self) -> None:
         self.pieces: list[Piece] = []

@@ -110,3 +110,14 @@ def test_what_came_into_the_trail_on_a_day_goes_by_its_day(engine: Engine) -> No
     assert verdicts_by_day(engine, before=day + timedelta(days=1)) == {}
     report = verify_trail(engine)
     assert (report.intact, report.verdicts, report.erased) == (True, 0, 4)
+
+
+def test_contents_whose_entries_somebody_removed_end_an_erasure_that_says_so(engine: Engine, database_url: str) -> None:
+    filled(engine, 6, tenants=TENANTS)
+    with psycopg.connect(database_url) as session:
+        session.execute("ALTER TABLE audit_entries DISABLE TRIGGER ALL")
+        session.execute("DELETE FROM audit_entries WHERE sequence IN (2, 4)")
+        session.execute("ALTER TABLE audit_entries ENABLE ALWAYS TRIGGER keep_audit_entries")
+    with pytest.raises(AuditTrailError, match="2 contents cannot be erased, from entry 2 on: their entries are gone"):
+        erase(engine, "acme")
+    assert count_verdicts(engine, "acme") == 2

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from flywheel.arbiter.cache.semantic_cache import SemanticCache
 from flywheel.arbiter.routing.state import BanditState
 from flywheel.arbiter.running.cached import CACHE
 from flywheel.arbiter.settings import CacheSettings, ExecutionSettings
@@ -45,6 +46,18 @@ def test_the_same_question_asks_no_agent_and_is_logged_as_a_hit(engine: Engine, 
     assert (evaluation.task_id, evaluation.agent_id, evaluation.overall_score) == ("t2", CACHE, 0.9)
     assert decision.timestamp <= executed.timestamp <= evaluation.timestamp
     assert BanditState(engine).evidence()["a", "research"].tasks == 1
+
+
+def test_an_arbiter_answers_from_the_cache_that_it_is_given_and_forgets_whom_that_forgets(
+    engine: Engine, tmp_path: Path
+) -> None:
+    agent, cache = ScriptedAgent("0.9 these", "0.9 others"), SemanticCache(CACHED.cache)
+    with service(engine, tmp_path, {"a": agent}, settings=ExecutionSettings(refresh_s=0.0), cache=cache) as arbiter:
+        first, hit = (arbiter.execute_task(asking(number)) for number in (1, 2))
+        assert cache.forget("acme") == 1
+        anew = arbiter.execute_task(asking(3))
+    assert (first.cached_from, hit.cached_from, anew.cached_from) == (None, "t1", None)
+    assert (hit.text, anew.text) == ("0.9 these", "0.9 others")
 
 
 def test_an_answer_to_a_similar_question_is_judged_anew(engine: Engine, tmp_path: Path) -> None:

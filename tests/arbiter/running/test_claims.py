@@ -15,6 +15,7 @@ from sqlalchemy import Engine, select, text, update
 
 from flywheel.arbiter.running.calls import CancelToken, TaskCancelledError
 from flywheel.arbiter.running.claims import Claim, Claims, ReusedTaskIdError, TakenTaskError
+from flywheel.arbiter.running.streaming import Watch
 from flywheel.arbiter.settings import ExecutionSettings
 from flywheel.arbiter.tables import task_outcomes, task_runs
 from flywheel.arbiter.task import Limits
@@ -259,4 +260,4 @@ def test_a_task_runs_though_its_caller_cannot_be_told_that_it_does(engine: Engin
         raise RuntimeError("its event loop is closed")
 
     with service(engine, tmp_path, {"a": ScriptedAgent("0.9 done")}) as arbiter:
-        assert arbiter.execute_task(task(), on_accepted=failing).text == "0.9 done"
+        assert arbiter.execute_task(task(), watch=Watch(on_accepted=failing)).text == "0.9 done"

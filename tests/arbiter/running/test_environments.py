@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from flywheel.arbiter.agents.reference import ReferenceAgent
 from flywheel.arbiter.routing.state import BanditState
 from flywheel.arbiter.running.calls import CancelToken
-from flywheel.arbiter.running.streaming import TextDelta
+from flywheel.arbiter.running.streaming import TextDelta, Watch
 from flywheel.arbiter.settings import CacheSettings, ExecutionSettings
 from flywheel.arbiter.task import Limits, Task
 from flywheel.errors import HeldOutTaskError, TaskSourceError
@@ -33,8 +33,7 @@ def training(name: str, split: Split = Split.TRAIN) -> Sequence[SourceTask]:
     return [task for task in environment_of(name, SETTINGS).tasks() if task.split is split]
 
 
-def start(task: SourceTask) -> Run:
-    return run_starter([environment_of(name, SETTINGS) for name in SETTINGS.sources])(task)
+start = run_starter(SETTINGS)
 
 
 def known_answer(task: SourceTask) -> str:
@@ -65,7 +64,7 @@ def test_feedback_of_the_environment_is_the_next_turn_and_each_is_told(engine: E
     repair, pieces = training("code-repair")[0], list[TextDelta]()
     agent = ScriptedAgent("I am thinking.", known_answer(repair))
     with running(engine, tmp_path, {"a": agent}) as arbiter:
-        result = arbiter.execute_task(Task.of_source(repair, id="1"), on_text=pieces.append)
+        result = arbiter.execute_task(Task.of_source(repair, id="1"), watch=Watch(on_text=pieces.append))
     assert (result.status, result.text) == ("succeeded", known_answer(repair))
     assert [(piece.iteration, piece.text) for piece in pieces] == [(1, "I am thinking."), (2, known_answer(repair))]
     assert [i.quality_score for i in result.attempts[0].iterations] == [0.0, 1.0]
@@ -153,6 +152,7 @@ def test_an_environment_that_breaks_under_the_second_agent_leaves_the_first_ones
         result = arbiter.execute_task(task)
         assert arbiter._parts.slots.loads() == {}
     assert len(runs) == 2
+    assert result.failure is not None
     assert (result.failure.kind, result.failure.reason) == ("agent-error", f"{result.agent_id} is gone")
     assert logs_of(tmp_path)["1"].counts == (1, 1, 1)
     assert BanditState(engine).evidence()[result.agent_id, task.type].tasks == 1

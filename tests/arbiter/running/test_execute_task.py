@@ -108,6 +108,19 @@ def test_an_answer_that_nobody_judges_has_no_score_and_says_so(engine: Engine, t
     assert BanditState(engine).evidence() == {}
 
 
+@pytest.mark.parametrize("score", ["1.5", "nan"])
+def test_a_score_that_no_answer_has_is_a_failure_of_the_evaluator_and_the_task_is_still_there(
+    engine: Engine, tmp_path: Path, score: str
+) -> None:
+    with service(engine, tmp_path, {"a": ScriptedAgent(score)}) as arbiter:
+        result = arbiter.execute_task(task())
+        again = arbiter.execute_task(task())
+    assert (result.status, result.evaluation, again.replayed) == ("succeeded", None, True)
+    assert result.not_evaluated == again.not_evaluated
+    assert "the evaluator failed: ValidationError: Expected `float`" in str(result.not_evaluated)
+    assert logs_of(tmp_path)["t1"].counts == (1, 1, 0)
+
+
 @pytest.mark.parametrize(
     ("agent", "reason"),
     [
@@ -115,6 +128,7 @@ def test_an_answer_that_nobody_judges_has_no_score_and_says_so(engine: Engine, t
         (ScriptedAgent(KeyError("x")), "the agent crashed: KeyError: 'x'"),
         (ScriptedAgent(SystemExit(3)), "the agent crashed: RuntimeError: SystemExit: 3"),
         (ScriptedAgent("1.0 never so few", tokens=-1), "the agent reports (10, -1, 0) tokens"),
+        (ScriptedAgent("1.0 never so many", tokens=2**63 - 1), "the agent reports (10, 9223372036854775807, 0) tokens"),
     ],
 )
 def test_another_agent_takes_over_from_one_that_cannot_answer(

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 from flywheel.arbiter.agents.reference import ReferenceAgent
 from flywheel.arbiter.agents.strategy import Agent, Answer, Pieces
 from flywheel.arbiter.routing.state import BanditState
-from flywheel.arbiter.running.streaming import TextDelta
+from flywheel.arbiter.running.streaming import TextDelta, Watch
 from flywheel.arbiter.task import Task
 from flywheel.errors import AgentError, UnsupportedOptionError
 from flywheel.records import RoutingDecision
@@ -78,11 +78,13 @@ def test_what_cannot_be_taken_back_is_not_begun_anew(engine: Engine, tmp_path: P
     pieces: list[TextDelta] = []
     decisions: list[RoutingDecision] = []
     with service(engine, tmp_path, {"a": Breaking()}) as arbiter:
-        arbiter.execute_task(task(0), on_text=pieces.append, on_decision=decisions.append, irrevocable=True)
+        arbiter.execute_task(
+            task(0), watch=Watch(on_text=pieces.append, on_decision=decisions.append, irrevocable=True)
+        )
     assert [piece.text for piece in pieces] == ["0.9 and "]
     pieces.clear()
     with service(engine, tmp_path / "more", {"a": ScriptedAgent("0.3 poor", "0.9 better")}) as arbiter:
-        bound = arbiter.execute_task(task(1), on_text=pieces.append, irrevocable=True)
+        bound = arbiter.execute_task(task(1), watch=Watch(on_text=pieces.append, irrevocable=True))
         free = arbiter.execute_task(task(2))
     assert (bound.text, [piece.text for piece in pieces]) == ("0.3 poor", ["0.3 poor"])
     assert free.text == "0.9 better"

@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from flywheel.arbiter.agents.strategy import Answer, Pieces
 from flywheel.arbiter.running.calls import CancelToken
-from flywheel.arbiter.running.streaming import TextDelta
+from flywheel.arbiter.running.streaming import TextDelta, Watch
 from flywheel.tasks.source import AgentTask
 from tests.arbiter.running.service import PATIENCE_S, ScriptedAgent, broken, service, task
 
@@ -35,7 +35,7 @@ class Typist(ScriptedAgent):
 def test_pieces_arrive_as_they_are_written_and_make_the_answer(engine: Engine, tmp_path: Path) -> None:
     pieces: list[TextDelta] = []
     with service(engine, tmp_path, {"a": Typist("0.9 ", "and ", "so on")}) as arbiter:
-        result = arbiter.execute_task(task(), on_text=pieces.append)
+        result = arbiter.execute_task(task(), watch=Watch(on_text=pieces.append))
     assert [piece.text for piece in pieces] == ["0.9 ", "and ", "so on"]
     assert result.text == "0.9 and so on"
 
@@ -43,7 +43,7 @@ def test_pieces_arrive_as_they_are_written_and_make_the_answer(engine: Engine, t
 def test_an_agent_that_cannot_stream_gives_its_answer_in_one_piece(engine: Engine, tmp_path: Path) -> None:
     pieces: list[TextDelta] = []
     with service(engine, tmp_path, {"a": ScriptedAgent("0.3 a", "0.9 b")}) as arbiter:
-        arbiter.execute_task(task(), on_text=pieces.append)
+        arbiter.execute_task(task(), watch=Watch(on_text=pieces.append))
     assert pieces == [
         TextDelta(attempt=1, iteration=1, text="0.3 a"),
         TextDelta(attempt=1, iteration=2, text="0.9 b"),
@@ -53,7 +53,7 @@ def test_an_agent_that_cannot_stream_gives_its_answer_in_one_piece(engine: Engin
 def test_a_piece_of_another_agent_begins_another_answer(engine: Engine, tmp_path: Path) -> None:
     pieces: list[TextDelta] = []
     with service(engine, tmp_path, {"bad": broken(), "good": Typist("0.9")}, seed=1) as arbiter:
-        results = [arbiter.execute_task(task(number), on_text=pieces.append) for number in range(8)]
+        results = [arbiter.execute_task(task(number), watch=Watch(on_text=pieces.append)) for number in range(8)]
     attempts = [len(result.attempts) for result in results]
     assert 2 in attempts
     assert [piece.attempt for piece in pieces] == attempts
@@ -69,7 +69,7 @@ def test_nothing_arrives_from_an_agent_that_was_given_up(engine: Engine, tmp_pat
             token.cancel()
 
     with service(engine, tmp_path, {"a": Typist(*"abc", released, *"defgh")}) as arbiter:
-        result = arbiter.execute_task(task(), token=token, on_text=take)
+        result = arbiter.execute_task(task(), token=token, watch=Watch(on_text=take))
         released.set()
         while arbiter._parts.slots.loads():
             time.sleep(0.02)
@@ -84,7 +84,7 @@ def test_a_caller_that_cannot_take_pieces_costs_no_agent_its_answer(engine: Engi
 
     pieces: list[TextDelta] = []
     with service(engine, tmp_path, {"a": Typist("0.9 ", "yes")}) as arbiter:
-        result = arbiter.execute_task(task(), on_text=broken_pipe)
+        result = arbiter.execute_task(task(), watch=Watch(on_text=broken_pipe))
     assert (result.status, result.text, len(pieces)) == ("succeeded", "0.9 yes", 1)
 
 
@@ -96,7 +96,7 @@ def test_coroutines_get_pieces_in_their_loop(engine: Engine, tmp_path: Path) -> 
             assert asyncio.get_running_loop() is loop
             pieces.append(delta.text)
 
-        await arbiter.aexecute_task(task(), on_text=take)
+        await arbiter.aexecute_task(task(), watch=Watch(on_text=take))
         return pieces
 
     with service(engine, tmp_path, {"a": Typist("0.9 ", "yes")}) as arbiter:
