@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 ONCE ?=
 SUMMARY ?=
 DAYS ?= 90
-ROUNDS ?= 200
+ROUNDS ?= 3000
 TASKS ?= 10000
 
 .DEFAULT_GOAL := help
@@ -15,7 +15,7 @@ help:
 	@echo "make run      the whole loop on real input: services, tasks, pool, training, a table; stays up until Ctrl-C"
 	@echo "              ONCE=1 leaves after the loop, SUMMARY=FILE writes its figures as JSON"
 	@echo "make test     all tests"
-	@echo "make soak     collection's fault tests for long: ROUNDS=200 kills, as many disks after each power cut;"
+	@echo "make soak     collection's fault tests for long: ROUNDS=3000 kills, 30 disks after each power cut;"
 	@echo "              TASKS=10000 single tasks with agents that fail, dawdle and crash"
 	@echo "make simulate DAYS=90: days go by in the pool, by its real sensors and jobs; the counts balance every day"
 	@echo "make check    format, lint, import walls, types"

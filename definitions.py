@@ -3,6 +3,7 @@
 import dagster as dg
 
 from flywheel.settings import Settings
+from pool_assets.agent_reports import agent_reports
 from pool_assets.agent_statistics import agent_statistics
 from pool_assets.anonymized_data_points import anonymized_data_points, no_pii_left
 from pool_assets.cold_tier import cold_tier
@@ -58,6 +59,7 @@ defs = dg.Definitions(
         warm_tier,
         cold_tier,
         agent_statistics,
+        agent_reports,
         training_batch,
         sft_model,
         grpo_model,

@@ -1,8 +1,8 @@
 """How long one routing decision takes, beside mabwiser, vowpalwabbit and river in the same run.
 
 ``python benchmarks/router.py [--decisions 4000] [--json]``. 100 agents, 20 task types, 0/1 rewards, 20 outcomes of each
-agent in each type learned before. Each decision is timed by itself and followed by its outcome, timed as
-``learn``; microseconds of processor time, p50 and p99, so that a busy machine does not count:
+agent in each type learned before, by all but vowpalwabbit and river. Each decision is timed by itself and followed by
+its outcome, timed as ``learn``; microseconds of processor time, p50 and p99, so that a busy machine does not count:
 
 - plain: ``Router.decide`` with Thompson sampling, propensities of all 100 agents included, which the peers do not have;
 - plain, logged: the same with the log's hundred reasons, scores and confidences;
@@ -17,7 +17,7 @@ import argparse
 import importlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,13 @@ def features(of: RoutedTask) -> list[float]:
 def reward(agent: int, number: int) -> float:
     """A coin of the agent's quality in the type."""
     return float(RNG.random() < QUALITY[agent, number % len(TYPES)])
+
+
+def past() -> Iterator[tuple[int, RoutedTask, int]]:
+    """So many tasks of each agent in each type: the agent, the task, and its number."""
+    for number in range(BEFORE * len(TYPES)):
+        for agent in range(len(AGENTS)):
+            yield agent, task(number), number
 
 
 def measure(decide: Callable[[int], int], learn: Callable[[int, int], None], decisions: int) -> Times:
@@ -89,8 +96,8 @@ def ours(decisions: int, *, contextual: bool = False, logged: bool = False) -> T
     profiles = [AgentProfile(id=agent, kind="reference") for agent in AGENTS]
     tasks = [task(number) for number in range(decisions)]
     if contextual:
-        for number in range(len(AGENTS) * BEFORE):
-            linear.learn(AGENTS[number % 100], features_of(task(number // 100)), reward(number % 100, number // 100))
+        for agent, of, number in past():
+            linear.learn(AGENTS[agent], features_of(of), reward(agent, number))
     router = Router(profiles, known, strategy=ContextualThompson(evidence=linear) if contextual else None)
     position = {agent: i for i, agent in enumerate(AGENTS)}
     rng = np.random.default_rng(1)
@@ -120,8 +127,8 @@ def mabwiser(decisions: int, *, contextual: bool) -> Times:
     arms = list(range(len(AGENTS)))
     if contextual:
         bandit = MAB(arms, LearningPolicy.LinTS(alpha=1.0))
-        past = [(i % 100, task(i // 100), i // 100) for i in range(len(arms) * BEFORE)]
-        bandit.fit([a for a, _, _ in past], [reward(a, n) for a, _, n in past], [features(t) for _, t, _ in past])
+        before = list(past())
+        bandit.fit([a for a, _, _ in before], [reward(a, n) for a, _, n in before], [features(t) for _, t, _ in before])
         return measure(
             lambda number: bandit.predict([features(tasks[number])]),
             lambda number, arm: bandit.partial_fit([arm], [reward(arm, number)], [features(tasks[number])]),
@@ -206,8 +213,7 @@ def run(decisions: int) -> dict[str, Any]:
             except ImportError:
                 found[label] = "absent"
                 continue
-            # Some are a thousand times slower: fewer decisions tell as much.
-            found[label] = peer(max(200, decisions // 20), contextual=contextual)
+            found[label] = peer(decisions, contextual=contextual)
     return found
 
 

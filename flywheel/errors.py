@@ -69,6 +69,10 @@ class PoolError(FlywheelError):
     """Raised when the pool cannot be read or written. A failed read is never taken for an empty pool."""
 
 
+class SpentBatchError(PoolError):
+    """Raised when a batch is to be read that gave its points back. They may be in another one: make a new batch."""
+
+
 class TrainingError(FlywheelError):
     """Raised when a training job cannot start or ends without a model. The message names its log."""
 

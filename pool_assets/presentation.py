@@ -1,7 +1,7 @@
 """How the pool's reports look in Dagster: numbers, row counts, column schemas and plots."""
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from io import BytesIO
 from typing import Any
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from flywheel.pool.lake_readings import TierHistory
 from flywheel.pool.trends import Outlook, PhaseOutlook
-from flywheel.reports.rendering import png
+from flywheel.reports.rendering import png, table
 
 OWNERS = ["team:platform"]
 TABULAR = {"python", "deltalake"}
@@ -50,6 +50,19 @@ def counts_table(counts: Mapping[Any, float]) -> str:
     """Counts by name as a Markdown table, largest first."""
     rows = [f"| {name} | {count:,} |" for name, count in sorted(counts.items(), key=lambda item: -item[1])]
     return "\n".join(["| | |", "|---|--:|", *rows]) if rows else "none"
+
+
+def markdown_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = ""
+) -> dg.MarkdownMetadataValue:
+    """A table as metadata, below its title."""
+    content = table(columns, rows) if rows else "none"
+    return dg.MetadataValue.md(f"{title}\n\n{content}" if title else content)
+
+
+def markdown_list(sentences: Iterable[str]) -> dg.MarkdownMetadataValue:
+    """Sentences as metadata, a point each."""
+    return dg.MetadataValue.md("\n".join(f"- {sentence}" for sentence in sentences) or "none")
 
 
 def column_schema(columns: Mapping[str, tuple[str, str]]) -> dg.TableSchema:

@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 from flywheel.errors import QueryError
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.queries.sums import By
+from flywheel.settings import Phase
 
 TenantHash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -87,6 +88,16 @@ class PointParameters(SystemFilter):
     )
     limit: int | None = Field(None, gt=0, description="at most so many; a page has 100 unless told, and at most 1,000")
     cursor: str | None = Field(None, description="`next` of the page before, with the same filter and order")
+
+
+class BatchPointsParameters(Parameters):
+    """Which points of a batch, and in which form."""
+
+    form: Literal["jsonl", "trl", "parquet"] = Field(
+        "jsonl", alias="format", description="wire JSON, or TRL's conversational form, a line each; or a Parquet file"
+    )
+    phase: Phase | None = Field(None, description="of this phase only; training batches have two")
+    split: Literal["train", "validation", "held-out"] | None = Field(None, description="of this split only")
 
 
 class WaitingParameters(Parameters):

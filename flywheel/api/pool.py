@@ -1,11 +1,15 @@
 """``/v1/pool``: statistics, quality, batches. Every answer says what it covers."""
 
 import logging
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from http import HTTPStatus
+from io import BytesIO
+from itertools import chain
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from flywheel.api import models
 from flywheel.api.access import Access, allowed, refusals
@@ -13,12 +17,17 @@ from flywheel.api.callers import authorized
 from flywheel.api.problems import documented
 from flywheel.errors import FlywheelError, ServiceError
 from flywheel.pool.batches import list_batches
+from flywheel.pool.export_files import leaving, parts_of, write_parquet
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.routing_statistics import RoutingStatistics
+from flywheel.pool.rows import Row
 from flywheel.pool.waiting import WaitingTask, list_waiting
 
 logger = logging.getLogger(__name__)
+
+JSON_LINES, PARQUET = "application/jsonl", "application/vnd.apache.parquet"
+SENT_BYTES = 1 << 17  # at once: each part that is sent takes a thread of its own
 
 COMMON = documented(HTTPStatus.UNAUTHORIZED, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.SERVICE_UNAVAILABLE)
 NAMED = documented(HTTPStatus.NOT_FOUND)
@@ -164,3 +173,67 @@ def batch(
     """One training batch."""
     del parameters
     return models.Batch.model_validate(access.read(lambda pool, _: pool.get_batch(batch_id)))
+
+
+@router.get(
+    "/batches/{batch_id}/points",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The points in the batch's order.",
+            "content": {
+                JSON_LINES: {"schema": {"type": "string", "description": "a point a line"}},
+                PARQUET: {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
+        **documented(HTTPStatus.CONFLICT),
+        **NAMED,
+        **refusals("points.export"),
+    },
+)
+def batch_points(
+    batch_id: str,
+    parameters: Annotated[models.BatchPointsParameters, Query()],
+    access: Annotated[Access, Depends(allowed("points.export"))],
+) -> Response:
+    """The points of a batch as they were when it was made, to train on elsewhere; the batch has the digest of all.
+
+    A batch that gave its points back has none to train on any more.
+    """
+    details = {"batch": batch_id, "format": parameters.form, "phase": parameters.phase, "split": parameters.split}
+    rows = access.read(lambda pool, _: chosen_points(pool, batch_id, parameters), details=details)
+    if parameters.form == "parquet":
+        content = BytesIO()
+        write_parquet(content, rows)
+        return Response(content.getvalue(), media_type=PARQUET)
+    blocks = blocks_of(parts_of(access.pool, rows, parameters.form))
+    first = next(blocks, b"")  # what cannot be read for its form is said before the first byte
+    return StreamingResponse(chain((first,), blocks), media_type=JSON_LINES)
+
+
+def chosen_points(pool: BenchmarkPool, batch_id: str, parameters: models.BatchPointsParameters) -> list[Row]:
+    """The rows that are asked for of a batch that the caller is shown.
+
+    Raises:
+        NotInPoolError: there is no such batch.
+        PoolError: its copy was changed.
+        SpentBatchError: it gave its points back.
+    """
+    phase, split = parameters.phase, parameters.split
+    return [
+        row
+        for row in leaving(pool, pool.get_batch(batch_id))
+        if phase in {None, row["phase"]} and split in {None, row["split"]}
+    ]
+
+
+def blocks_of(parts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+    """The same bytes in larger parts."""
+    block = bytearray()
+    for part in parts:
+        block += part
+        if len(block) >= SENT_BYTES:
+            yield bytes(block)
+            block.clear()
+    if block:
+        yield bytes(block)

@@ -107,14 +107,24 @@ def _apply_all(connection: Connection, found: Sequence[CapabilityEvent]) -> None
 
 
 def events(
-    engine: Engine, *, agent_id: str | None = None, ids: Sequence[int] | None = None, limit: int | None = None
+    engine: Engine,
+    *,
+    agent_id: str | None = None,
+    ids: Sequence[int] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int | None = None,
 ) -> tuple[CapabilityEvent, ...]:
-    """The events of an agent, of these ids, or all, newest first."""
+    """The events of an agent, of these ids, detected from ``since`` to before ``until``, or all, newest first."""
     query = select(capability_events).order_by(capability_events.c.id.desc()).limit(limit)
     if agent_id is not None:
         query = query.where(capability_events.c.agent_id == agent_id)
     if ids is not None:
         query = query.where(capability_events.c.id.in_(ids))
+    if since is not None:
+        query = query.where(capability_events.c.detected_at >= since)
+    if until is not None:
+        query = query.where(capability_events.c.detected_at < until)
     with engine.connect() as connection:
         return tuple(_event(row) for row in connection.execute(query).mappings())
 

@@ -26,6 +26,7 @@ from flywheel.cli.pool import pool
 from flywheel.cli.privacy import privacy
 from flywheel.cli.quarantine import quarantine
 from flywheel.cli.quickstart import quickstart
+from flywheel.cli.reports import reports
 from flywheel.cli.router import router
 from flywheel.cli.rubric import rubric
 from flywheel.cli.serve import serve
@@ -74,7 +75,7 @@ pool.add_command(erase)
 COMMANDS = (
     *(up, down, status, serve, quickstart, ingest, collection),
     *(pool, quarantine, privacy, access, keys, pii, agents, router, rubric, judge, models, tasks),
-    *(diff, evaluate, spec, audit),
+    *(diff, evaluate, spec, audit, reports),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -217,6 +217,7 @@ def tools_used(tools: Dictionary[str, ToolTally]) -> tuple[ToolUse, ...]:
             tool_name=name,
             call_count=tally.calls,
             success_rate=None if tally.failures is None or not tally.calls else 1 - tally.failures / tally.calls,
+            average_latency=tally.average_latency_ms,
         )
         for name, tally in tools.items()
     )

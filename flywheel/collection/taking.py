@@ -37,7 +37,7 @@ from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecisi
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 RECEIPT_SUFFIX = ".receipt.json"
-RULES_VERSION = 2
+RULES_VERSION = 3
 """Raised when the same file would make other logs: then it is imported anew."""
 KINDS: dict[type[Log], int] = {RoutingDecision: 1, Execution: 2, Evaluation: 4, Feedback: 0}
 JOINED = 7

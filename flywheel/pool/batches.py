@@ -13,7 +13,7 @@ from msgspec import Struct
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from flywheel.errors import NotInPoolError, PoolError
+from flywheel.errors import NotInPoolError, PoolError, SpentBatchError
 from flywheel.pool.batch_copies import WRITE_BYTES, copied_points, copy_points, copy_rows, digest_of
 from flywheel.pool.export_choice import SplitName, distribution
 from flywheel.pool.pool import BenchmarkPool
@@ -113,10 +113,10 @@ def check_kept(batch: Batch) -> None:
     """Refuse a batch that gave its points back.
 
     Raises:
-        PoolError: it did.
+        SpentBatchError: it did.
     """
     if batch.released_at is not None:
-        raise PoolError(
+        raise SpentBatchError(
             f"batch {batch.id} gave its points back on {batch.released_at:%Y-%m-%d %H:%M} UTC "
             f"({batch.released_because}); they may be in another batch by now: make a new one with another id"
         )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 from uuid import uuid4
 
 import msgspec
@@ -61,11 +61,8 @@ def write_export(
     batch = get_batch(pool, batch_id)
     if "phase" not in batch.criteria:
         raise PoolError(f"{batch_id} is a training batch; only exports are written")
-    check_kept(batch)
     known = made.rows if made is not None and made.batch.digest == batch.digest else None
-    rows = known or copied_points(pool, batch_id, digest=batch.digest)
-    if "noise" in batch.criteria:
-        rows = exported_ids(rows)
+    rows = leaving(pool, batch, known=known)
     by_split = {split: [row for row in rows if row["split"] == split] for split in SPLITS}
     with complete(folder) as unfinished:
         names = {split: write_split(pool, unfinished, split, some, form) for split, some in by_split.items() if some}
@@ -74,6 +71,17 @@ def write_export(
         described = manifest(batch, by_split, {name: unfinished / name for name in names.values()}, form)
         (unfinished / "manifest.json").write_text(described, encoding="utf-8")
     return folder
+
+
+def leaving(pool: BenchmarkPool, batch: Batch, *, known: list[Row] | None = None) -> list[Row]:
+    """A batch's points as they leave the pool, in order: those of an export with noise under ids of their own.
+
+    Raises:
+        PoolError: it gave its points back, or its copy was changed.
+    """
+    check_kept(batch)
+    rows = known or copied_points(pool, batch.id, digest=batch.digest)
+    return exported_ids(rows) if "noise" in batch.criteria else rows
 
 
 def check_unused(folder: Path) -> None:
@@ -114,15 +122,22 @@ def write_split(pool: BenchmarkPool, folder: Path, split: SplitName, rows: Seque
         write_parquet(folder / name, rows)
         return name
     name = f"{split}.jsonl"
-    lines: Iterable[bytes | memoryview] = (row["payload"] for row in rows)
-    if form == "trl":
-        lines = map(msgspec.json.Encoder().encode, chat_rows(pool, rows))
     with (folder / name).open("wb", buffering=WRITE_BYTES) as file:
-        file.writelines(part for line in lines for part in (line, b"\n"))
+        file.writelines(parts_of(pool, rows, form))
     return name
 
 
-def write_parquet(path: Path, rows: Sequence[Row]) -> None:
+def parts_of(pool: BenchmarkPool, rows: Iterable[Row], form: Literal["trl", "jsonl"]) -> Iterator[bytes | memoryview]:
+    """The points a line each, as what files and answers are made of."""
+    lines: Iterable[bytes | memoryview] = (row["payload"] for row in rows)
+    if form == "trl":
+        lines = map(msgspec.json.Encoder().encode, chat_rows(pool, rows))
+    for line in lines:
+        yield line
+        yield b"\n"
+
+
+def write_parquet(path: Path | BinaryIO, rows: Sequence[Row]) -> None:
     """Points as rows of ``POINT_COLUMNS``."""
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -35,6 +35,20 @@ def wilson(successes: float, trials: int, *, confidence: float) -> Interval:
     return Interval(value=share, low=max(0.0, centre - margin), high=min(1.0, centre + margin))
 
 
+def difference(first: tuple[float, int], second: tuple[float, int], *, confidence: float) -> Interval:
+    """The second proportion minus the first, each as (successes, trials), of different tasks.
+
+    Newcombe's interval (1998, method 10), which is made of Wilson's and holds near 0 and 1 too.
+
+    Raises:
+        ValueError: one of them has no trials.
+    """
+    a, b = wilson(*first, confidence=confidence), wilson(*second, confidence=confidence)
+    value = b.value - a.value
+    below, above = math.hypot(b.value - b.low, a.high - a.value), math.hypot(b.high - b.value, a.value - a.low)
+    return Interval(value=value, low=value - below, high=value + above)
+
+
 def mean_interval(values: Sequence[float], *, confidence: float) -> Interval:
     """A mean with its normal interval. One value per task: several answers to one task are averaged before.
 

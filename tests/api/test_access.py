@@ -49,6 +49,7 @@ GETS = {
     "/v1/pool/quality": OVERVIEW,
     "/v1/pool/batches": {"trainer"},
     "/v1/pool/batches/{batch_id}": {"trainer"},
+    "/v1/pool/batches/{batch_id}/points": {"trainer"},
     "/v1/pool/waiting": {"reviewer"},
     "/metrics": {"analyst"},
     "/v1/agents": {"analyst", "arbiter", "admin"},
@@ -56,7 +57,7 @@ GETS = {
 }
 
 
-NOT_THERE = {"/v1/pool/batches/{batch_id}", "/v1/agents/{agent_id}"}
+NOT_THERE = {"/v1/pool/batches/{batch_id}", "/v1/pool/batches/{batch_id}/points", "/v1/agents/{agent_id}"}
 
 
 def hashed(pool: BenchmarkPool, tenant: str) -> str:

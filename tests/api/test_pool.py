@@ -1,6 +1,9 @@
 """Statistics, quality and batches over HTTP: the pool's own answers, and problems that say what to do."""
 
-from typing import Any
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
 
 import psycopg
 import pytest
@@ -12,10 +15,15 @@ from flywheel.api.callers import api_token
 from flywheel.collection.receiver.keys import create_key
 from flywheel.database import url_with
 from flywheel.errors import PoolError
+from flywheel.pool.access.grants import request_grant
+from flywheel.pool.access.tokens import issue_token
 from flywheel.pool.anonymization.day import anonymize_day, find_violations
 from flywheel.pool.export_choice import criteria_for
+from flywheel.pool.export_files import write_export
 from flywheel.pool.exports import make_export
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.releases import release_batch
+from flywheel.records import decode_point
 from flywheel.settings import PhaseThreshold, Settings
 from tests.api.conftest import DAYS
 from tests.pool.filling import LATER, some_tasks
@@ -34,6 +42,7 @@ OF_GRANTS = {
     "/v1/pool/waiting",
     "/v1/pool/batches",
     "/v1/pool/batches/{batch_id}",
+    "/v1/pool/batches/{batch_id}/points",
     "/v1/pool/points",
 }
 OF_OPENAI = {"/v1/models", "/v1/models/{model}"}
@@ -142,6 +151,52 @@ def test_batches_are_listed_and_described(settings: Settings) -> None:
         assert client.get("/v1/pool/batches").json() == {"batches": [found]}
     assert (found["id"], found["digest"], found["points"]) == ("e1", made.digest, made.points)
     assert (found["splits"], found["releasedAt"]) == (made.splits, None)
+
+
+def test_points_of_a_batch_are_those_that_its_files_hold(settings: Settings, tmp_path: Path) -> None:
+    row = PhaseThreshold(points=6, quality=0.8, max_age_days=90, task_types=2)
+    settings = settings.model_copy(update={"batch": settings.batch.model_copy(update={"sft": row})})
+    with BenchmarkPool.open(settings) as pool:
+        fill_pool(pool, "a", some_tasks(16))
+        make_export(pool, criteria_for(settings, "sft"), export_id="e1", now=LATER)
+        forms: tuple[Literal["jsonl", "trl", "parquet"], ...] = ("jsonl", "trl", "parquet")
+        files = {form: write_export(pool, "e1", tmp_path / form, form) for form in forms}
+    headers = {"Authorization": f"Bearer {api_token(settings).decode()}"}
+    with TestClient(create_app(settings), headers=headers) as client:
+        for form, folder in files.items():
+            written = sorted(path for path in folder.iterdir() if path.suffix in {".jsonl", ".parquet"})
+            assert written
+            for path in written:
+                asked = {"format": form, "split": path.stem}
+                assert client.get("/v1/pool/batches/e1/points", params=asked).content == path.read_bytes()
+        every = client.get("/v1/pool/batches/e1/points")
+        assert every.headers["content-type"] == "application/jsonl"
+        named = json.loads((files["jsonl"] / "manifest.json").read_text())["point_ids"]
+        ids = sorted(decode_point(line).id for line in every.content.splitlines())
+        assert ids == sorted(name for names in named.values() for name in names)
+        assert client.get("/v1/pool/batches/e1/points?phase=grpo").content == b""
+        assert "there is no batch e2" in refusal(client.get("/v1/pool/batches/e2/points"), 404)["detail"]
+        with BenchmarkPool.open(settings) as pool:
+            release_batch(pool, "e1", now=LATER, because="the cluster was lost")
+        assert "gave its points back" in refusal(client.get("/v1/pool/batches/e1/points"), 409)["detail"]
+
+
+def test_a_trainer_of_a_time_is_given_no_batch_that_reaches_beyond_it(settings: Settings) -> None:
+    row = PhaseThreshold(points=6, quality=0.8, max_age_days=90, task_types=2)
+    settings = settings.model_copy(update={"batch": settings.batch.model_copy(update={"sft": row})})
+    given: list[int] = []
+    with BenchmarkPool.open(settings) as pool, TestClient(create_app(settings)) as client:
+        fill_pool(pool, "a", some_tasks(16))
+        batch = make_export(pool, criteria_for(settings, "sft"), export_id="e1", now=LATER).batch
+        for number, since in enumerate((batch.first_at, batch.first_at + timedelta(microseconds=1))):
+            now = datetime.now(UTC)
+            grant = request_grant(
+                pool, principal=f"p{number}", role="rl-trainer", by="ann", reason="a test", now=now, since=since
+            )
+            token = issue_token(pool, grant.id, by="ann", now=now).token
+            headers = {"Authorization": f"Bearer {token}"}
+            given.append(client.get("/v1/pool/batches/e1/points", headers=headers).status_code)
+    assert given == [200, 404]
 
 
 def test_who_has_no_token_or_another_is_refused_everywhere_but_at_the_health_checks(client: TestClient) -> None:

@@ -3,19 +3,22 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import schemathesis
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as bounded
+from sqlalchemy import select
 
 from flywheel.api.settings import ServiceSettings
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.registry import AgentRegistry
 from flywheel.arbiter.settings import ExecutionSettings
+from flywheel.arbiter.tables import task_runs
 from flywheel.database import connect
 from flywheel.settings import Settings
 from flywheel.tasks.catalog import environment_of
@@ -264,22 +267,38 @@ def test_a_task_of_a_source_is_run_and_verified_by_it(settings: Settings, name: 
 
 
 def test_a_task_whose_client_goes_away_goes_on_if_it_can_be_asked_for(
-    settings: Settings, serve: Callable[..., Server]
+    settings: Settings, serve: Callable[..., Server], tmp_path: Path
 ) -> None:
     engine = connect(settings.database_url)
     registry = AgentRegistry(engine)
-    nap = ("sh", "-c", 'sleep 5; echo \'{"text": "done"}\'')
-    registry.register(AgentProfile(id="nap", kind="command", command=nap))
+    begun, free = tmp_path / "begun", tmp_path / "free"
+    patient = f'echo >> {begun}; until [ -e {free} ]; do sleep 0.05; done; echo \'{{"text": "done"}}\''
+    registry.register(AgentProfile(id="patient", kind="command", command=("sh", "-c", patient)))
     registry.seed_from_settings(settings)
     for agent in settings.agents:
         registry.set_status(agent.id, "disabled")
-    engine.dispose()
-    server = serve()
-    with httpx.Client(base_url=server.url, headers=runner(settings), trust_env=False, timeout=1.0) as client:
-        for name, accepted in ((None, "*/*"), (None, "text/event-stream"), ("1", "*/*"), ("2", "text/event-stream")):
-            with pytest.raises(httpx.ReadTimeout):
-                client.post("/v1/tasks", json=question(name), headers={"Accept": accepted})
+    server, key = serve(), runner(settings)
+
+    def begin_and_go_away(name: str | None, accepted: str, *, tasks: int) -> None:
+        connection = HTTPConnection("127.0.0.1", server.port)
+        headers = key | {"Content-Type": "application/json", "Accept": accepted}
+        connection.request("POST", "/v1/tasks", json.dumps(question(name)), headers)
+        assert until(lambda: begun.exists() and len(begun.read_text()) == tasks)
+        connection.close()
+
+    def finished() -> int:
+        with engine.connect() as connection:
+            return len(connection.execute(select(task_runs).where(task_runs.c.finished_at.is_not(None))).all())
+
+    # When the last two are known to have gone away, so are those that went before them.
+    for tasks, (name, accepted) in enumerate(
+        (("1", "*/*"), ("2", "text/event-stream"), (None, "*/*"), (None, "text/event-stream")), start=1
+    ):
+        begin_and_go_away(name, accepted, tasks=tasks)
+    assert until(lambda: finished() == 2)
+    free.touch()
     server.end()  # which lets running tasks end
+    engine.dispose()
     ended = [(log["success"], log.get("failureReason")) for log in stored(settings) if log["log"] == "execution"]
     assert sorted(ended) == [*[(False, "its client went away")] * 2, *[(True, None)] * 2]
 

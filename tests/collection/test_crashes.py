@@ -3,6 +3,7 @@
 ``FLYWHEEL_SOAK_ROUNDS`` kills more often than the continuous integration has time for (``make soak``).
 """
 
+import itertools
 import os
 import random
 import signal
@@ -24,7 +25,8 @@ from flywheel.collection.live_segment import recover_segments
 from flywheel.collection.writer import Durability
 from tests.collection.reading import payloads_in
 
-ROUNDS = int(os.environ.get("FLYWHEEL_SOAK_ROUNDS", "12"))
+ROUNDS = int(os.environ.get("FLYWHEEL_SOAK_ROUNDS", "200"))
+WRITERS: tuple[Durability, ...] = ("process", "machine", "process")
 START = datetime(2025, 3, 1, tzinfo=UTC)
 NUMBER = struct.Struct("<II")
 
@@ -59,21 +61,26 @@ def forked_agent(folder: Path, acknowledged: Path, **options: object) -> int:
     return pid
 
 
+def end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
 def test_what_was_acknowledged_survives_kill_9_at_any_moment_and_is_read_once(tmp_path: Path) -> None:
+    """Each round kills one of several writers at a random moment, and another takes its place."""
     folder, acknowledged = tmp_path / "segments", tmp_path / "acknowledged"
     dice = random.Random(7)
-    for round_number in range(ROUNDS):
-        modes: tuple[Durability, ...] = ("process", "machine")
-        pids = [
-            forked_agent(folder, acknowledged, durability=mode, name=2 * round_number + number)
-            for number, mode in enumerate(modes)
-        ]
-        time.sleep(0.02 + dice.random() * 0.15)
+    names = itertools.count()
+    alive = [forked_agent(folder, acknowledged, durability=mode, name=next(names)) for mode in WRITERS]
+    for _ in range(ROUNDS):
+        time.sleep(0.01 + dice.random() * 0.05)
         if dice.random() < 0.5:
             recover_segments(folder)  # as the pool's intake does while they write
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        place = dice.randrange(len(alive))
+        end(alive[place])
+        alive[place] = forked_agent(folder, acknowledged, durability=WRITERS[place], name=next(names))
+    for pid in alive:
+        end(pid)
     recover_segments(folder)
     assert not list(folder.glob("*.open"))
     notes = acknowledged.read_bytes()
@@ -148,6 +155,6 @@ class SegmentStates(RuleBasedStateMachine):
 
 
 SegmentStates.TestCase.settings = settings(
-    max_examples=25 * max(1, ROUNDS // 12), stateful_step_count=20, deadline=None
+    max_examples=100 * max(1, ROUNDS // 200), stateful_step_count=20, deadline=None
 )
 TestSegmentStates = SegmentStates.TestCase

@@ -24,6 +24,7 @@ ASSETS = {
     "warm_tier",
     "cold_tier",
     "agent_statistics",
+    "agent_reports",
 }
 
 
@@ -97,6 +98,7 @@ PLOTS = {
     "warm_tier": {"rows_trend", "size_trend", "next_batch"},
     "cold_tier": {"rows_trend", "size_trend"},
     "agent_statistics": {"tasks", "success_trend"},
+    "agent_reports": set(),
 }
 
 
@@ -124,6 +126,15 @@ def test_data_versions_are_of_the_content(pool: BenchmarkPool, instance: dg.Dags
     index_segments(pool, now=datetime.now(UTC))
     run_day(instance)
     assert {name for name, version in versions().items() if version == first[name]} == set()
+
+
+def test_the_days_reports_say_how_each_agent_did(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:
+    run_day(instance)
+    metadata = materialization(instance, "agent_reports").metadata
+    (row,) = [line for line in str(metadata["feedback"].value).splitlines() if line.startswith("| agent-a ")]
+    assert row.startswith("| agent-a | 3 | 100.0% | 3 | 100.0% | 0.950 | 400 | too few days (1) |")
+    assert f"week {YESTERDAY.date() - timedelta(days=YESTERDAY.weekday())} to " in str(metadata["week"].value)
+    assert str(metadata["month"].value).splitlines()[-1].endswith("| new |")
 
 
 def test_a_backfilled_day_gives_the_same_rows(pool: BenchmarkPool, instance: dg.DagsterInstance) -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from flywheel.training.intervals import mean_interval, paired_difference, wilson
+from flywheel.training.intervals import difference, mean_interval, paired_difference, wilson
 
 
 def test_wilson_agrees_with_the_published_example() -> None:
@@ -41,3 +41,12 @@ def test_nothing_has_no_interval() -> None:
         wilson(0, 0, confidence=0.95)
     with pytest.raises(ValueError, match="mean of 1 values"):
         mean_interval([0.5], confidence=0.95)
+
+
+def test_a_difference_of_proportions_agrees_with_the_published_example() -> None:
+    # Newcombe (1998), Statistics in Medicine 17, 873-890, table II, method 10, example (a): 56/70 - 48/80
+    interval = difference((48, 80), (56, 70), confidence=0.95)
+    assert interval.value == pytest.approx(0.2)
+    assert [interval.low, interval.high] == pytest.approx([0.0524, 0.3339], abs=5e-5)
+    extreme = difference((0, 10), (10, 10), confidence=0.95)
+    assert [extreme.low, extreme.high] == pytest.approx([0.6075, 1.0], abs=5e-5)

@@ -5,6 +5,7 @@ regression of all agents together, so that an agent that is new to a kind of tas
 agents' estimates for one task are independent normal ones, of which ``best_of_normals`` says which is the largest.
 """
 
+import math
 from collections.abc import Hashable, Mapping
 from typing import Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from flywheel.arbiter.routing.belief import RESHAPE
+from flywheel.arbiter.routing.belief import RESHAPE, Indices
 from flywheel.arbiter.routing.normals import best_of_normals
 from flywheel.arbiter.routing.strategy import Distribution, Pool, Standing, distribution_of
 from flywheel.arbiter.routing.task import RoutedTask, features_of
@@ -35,6 +36,8 @@ class LinearEvidence:
     """The regressions of all agents on features by name. It grows when an agent or a feature is new.
 
     Weights decay with age as those of ``EvidenceTable``, so that here too the order of outcomes makes no difference.
+    An outcome changes its own agent's regression, and every twentieth part of all evidence the prior of all. That is
+    worked out where it is learned, and nobody who asks for an estimate waits for it.
     """
 
     def __init__(self, *, half_life: float | None = None, ridge: float = 4.0) -> None:
@@ -49,6 +52,7 @@ class LinearEvidence:
         self.agents: dict[str, int] = {}
         self._precision: Array = np.zeros((0, 0, 0))
         self._moment: Array = np.zeros((0, 0))
+        # Agents are last: of the few features that a task has, those of all agents lie side by side.
         self._covariance: Array = np.zeros((0, 0, 0))
         self._coefficients: Array = np.zeros((0, 0))
         self._weight, self._squares, self._at = np.zeros(0), np.zeros(0), np.zeros(0)
@@ -56,32 +60,47 @@ class LinearEvidence:
         self._noise = 0.25
         self._since_fit = 0
         self._stale = True
+        self._asked: tuple[tuple[str, ...], Indices] = (), np.zeros(0, dtype=np.intp)
 
     def learn(self, agent_id: str, features: Mapping[str, float], reward: float, *, at: float = 0.0) -> None:
         """Add one outcome of a task with these features."""
         self._know((agent_id,), features)
-        i, x = self.agents[agent_id], self._vector(features)
+        i, x = self.agents[agent_id], np.zeros(len(self.features))
+        x[[self.features[name] for name in features]] = list(features.values())
+        before = float(self._at[i])
         weight = self._age(i, at)
         self._precision[i] += weight * np.outer(x, x)
         self._moment[i] += weight * reward * x
         self._weight[i] += weight
         self._squares[i] += weight * reward * reward
         self._since_fit += 1
+        if self._stale:
+            return
+        if self._at[i] == before:
+            self._add(i, x, weight)
+        else:
+            self._covariance[:, :, i] = np.linalg.inv(self._precision[i] + self.ridge * np.eye(len(x)))
         if self._since_fit > max(10.0, self._weight.sum() / 20.0):
-            self._stale = True
-        elif not self._stale:
-            self._solve(i)
+            self._fit_prior()
+        else:
+            self._coefficients[:, i] = self._covariance[:, :, i] @ (self._moment[i] + self.ridge * self._prior)
 
-    def estimate(self, agent_ids: tuple[str, ...], features: Mapping[str, float]) -> tuple[Array, Array]:
-        """Mean and standard deviation of each agent's expected reward for a task with these features."""
-        self._know(agent_ids, features)
+    def estimate(self, agent_ids: tuple[str, ...], features: Mapping[str, float]) -> tuple[Array, Array, Array]:
+        """What is expected of each agent for a task with these features.
+
+        Returns:
+            Mean and deviation of its expected reward, and how many tasks that is from, each counted by its age.
+        """
+        if agent_ids != self._asked[0] or not features.keys() <= self.features.keys():
+            self._know(agent_ids, features)
+            self._asked = agent_ids, np.array([self.agents[agent_id] for agent_id in agent_ids], dtype=np.intp)
         if self._stale:
             self._fit()
-        rows = [self.agents[agent_id] for agent_id in agent_ids]
-        x = self._vector(features)
-        mean = self._coefficients[rows] @ x
-        spread = (self._covariance[rows] @ x) @ x
-        return mean, np.sqrt(self._noise * np.maximum(spread, 1e-12))
+        rows, columns = self._asked[1], np.array([self.features[name] for name in features])
+        x = np.array(list(features.values()))
+        mean = x @ self._coefficients[columns]
+        spread = x @ (x @ self._covariance[columns[:, None], columns])
+        return mean[rows], np.sqrt(self._noise * np.maximum(spread[rows], 1e-12)), self._weight[rows]
 
     def put(self, agent_id: str, names: tuple[str, ...], known: Regression) -> None:
         """Set an agent's regression, with its features in the order of the names."""
@@ -104,10 +123,6 @@ class LinearEvidence:
             at=float(self._at[i]),
         )
 
-    def weight(self, agent_id: str) -> float:
-        """How many tasks an agent's regression is from, each counted by its age."""
-        return float(self._weight[self.agents[agent_id]])
-
     def _age(self, i: int, at: float) -> float:
         """Move an agent's sums on to a moment; the weight of an outcome of that moment."""
         if self.half_life is None:
@@ -124,22 +139,28 @@ class LinearEvidence:
         return 1.0
 
     def _fit(self) -> None:
-        """The regression of all, the noise it leaves, and every agent's regression from there."""
-        identity = np.eye(len(self.features))
+        """Every agent's regression, from the sums alone."""
+        precision = self._precision + self.ridge * np.eye(len(self.features))
+        self._covariance = np.ascontiguousarray(np.linalg.inv(precision).transpose(1, 2, 0))
+        self._fit_prior()
+        self._stale = False
+
+    def _fit_prior(self) -> None:
+        """The regression of all, the noise it leaves, and what every agent's regression expects from there."""
         precision, moment = self._precision.sum(axis=0), self._moment.sum(axis=0)
         right = moment + self.ridge * self._stated()
-        prior: Array = np.asarray(np.linalg.solve(precision + self.ridge * identity, right), dtype=np.float64)
+        prior: Array = np.linalg.solve(precision + self.ridge * np.eye(len(right)), right)
         self._prior = prior
         residual = float(self._squares.sum() - 2.0 * prior @ moment + prior @ precision @ prior)
         self._noise = (0.25 * 2.0 + max(residual, 0.0)) / (2.0 + float(self._weight.sum()))
-        covariance: Array = np.asarray(np.linalg.inv(self._precision + self.ridge * identity), dtype=np.float64)
-        self._covariance = covariance
-        self._coefficients = np.einsum("aij,aj->ai", covariance, self._moment + self.ridge * prior)
-        self._stale, self._since_fit = False, 0
+        self._coefficients = np.einsum("ija,aj->ia", self._covariance, self._moment + self.ridge * prior)
+        self._since_fit = 0
 
-    def _solve(self, i: int) -> None:
-        self._covariance[i] = np.linalg.inv(self._precision[i] + self.ridge * np.eye(len(self.features)))
-        self._coefficients[i] = self._covariance[i] @ (self._moment[i] + self.ridge * self._prior)
+    def _add(self, i: int, x: Array, weight: float) -> None:
+        """An agent's covariance after one outcome more (Sherman and Morrison 1950)."""
+        covariance = self._covariance[:, :, i]
+        along = covariance @ x
+        covariance -= weight / (1.0 + weight * float(x @ along)) * np.outer(along, along)
 
     def _stated(self) -> Array:
         """Before anything is known every reward is expected to be a half."""
@@ -147,12 +168,6 @@ class LinearEvidence:
         if "always" in self.features:
             stated[self.features["always"]] = 0.5
         return stated
-
-    def _vector(self, features: Mapping[str, float]) -> Array:
-        x = np.zeros(len(self.features))
-        for name, value in features.items():
-            x[self.features[name]] = value
-        return x
 
     def _know(self, agent_ids: tuple[str, ...], features: Mapping[str, float]) -> None:
         """Make room for agents and features that are new."""
@@ -193,11 +208,9 @@ class ContextualThompson(Struct, frozen=True, kw_only=True):
 
     def distribution(self, task: RoutedTask, pool: Pool) -> Distribution:
         """The probabilities of being the best for this task."""
-        agent_ids = tuple(profile.id for profile in pool.profiles)
-        mean, deviation = self.evidence.estimate(agent_ids, features_of(task))
+        mean, deviation, weights = self.evidence.estimate(pool.agent_ids, features_of(task))
         utility = mean - pool.belief.penalty[pool.members]
-        best = best_of_normals(utility, np.sqrt(RESHAPE) * deviation)
-        weights = [self.evidence.weight(agent_id) for agent_id in agent_ids]
+        best = best_of_normals(utility, math.sqrt(RESHAPE) * deviation)
 
         def why_score(i: int) -> str:
             return (
@@ -206,7 +219,7 @@ class ContextualThompson(Struct, frozen=True, kw_only=True):
             )
 
         def why_chosen(i: int) -> str:
-            return f"{agent_ids[i]} was drawn with probability {best[i]:.3f}, as the likely best; {why_score(i)}"
+            return f"{pool.agent_ids[i]} was drawn with probability {best[i]:.3f}, as the likely best; {why_score(i)}"
 
         return distribution_of(
             best,

@@ -25,6 +25,7 @@ class _Candidates:
 
     def __init__(self, profiles: tuple[AgentProfile, ...], members: Indices, *, capable: bool, because: str) -> None:
         self.profiles, self.members, self.capable, self.because = profiles, members, capable, because
+        self.agent_ids = tuple(profile.id for profile in profiles)
         self.key = members.tobytes()
 
 
@@ -100,6 +101,7 @@ class Router:
                 candidates, because = free, free.because
         pool = Pool(
             profiles=candidates.profiles,
+            agent_ids=candidates.agent_ids,
             members=candidates.members,
             belief=belief,
             loads=loads,

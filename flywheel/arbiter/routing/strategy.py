@@ -46,6 +46,7 @@ class Pool(Struct, frozen=True, kw_only=True):
 
     Attributes:
         profiles: at least one.
+        agent_ids: theirs.
         members: their positions in the belief.
         belief: of the task's type.
         loads: by agent id; who is absent is idle.
@@ -53,6 +54,7 @@ class Pool(Struct, frozen=True, kw_only=True):
     """
 
     profiles: tuple[AgentProfile, ...]
+    agent_ids: tuple[str, ...]
     members: Indices
     belief: TypeBelief
     loads: Loads
@@ -208,7 +210,7 @@ def distribution_of(
     why_chosen: Callable[[int], str],
 ) -> Distribution:
     """A distribution with its running sums."""
-    cumulative = np.cumsum(propensities)
+    cumulative = propensities.cumsum()
     return Distribution(
         propensities=propensities / cumulative[-1],
         scores=scores,
@@ -223,7 +225,7 @@ def distribution_of(
 def draw(distribution: Distribution, rng: np.random.Generator) -> int:
     """Draw one candidate by the propensities."""
     # Right of all that are not larger, so that a candidate of probability 0 is never drawn.
-    return int(np.searchsorted(distribution.cumulative, rng.random(), side="right"))
+    return int(distribution.cumulative.searchsorted(rng.random(), side="right"))
 
 
 def evenly(chosen: NDArray[np.bool_]) -> Vector:

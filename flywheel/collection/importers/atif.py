@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from flywheel.collection.importers.conversation import Conversation, call_of
+from flywheel.collection.importers.conversation import TOOL_DEFINITIONS, Conversation, call_of
 from flywheel.collection.importers.fields import (
     MalformedError,
     count,
     mapping_of,
+    milliseconds,
     moment,
     number,
     objects,
@@ -67,7 +68,7 @@ def run_of(record: Record) -> Run | Rejected:
     metrics, tokens, output = tokens_of(value, steps)
     acted = next((at for at, step in zip(times, steps, strict=True) if step.get("tool_calls")), None)
     started, ended = next((at for at in times if at), None), next((at for at in reversed(times) if at), None)
-    rules = [*conversation.rules]
+    rules = [*conversation.rules, *([TOOL_DEFINITIONS] if agent.get("tool_definitions") else [])]
     rules += ["latency-between-first-and-last-step"] if started and ended and ended > started else []
     rules += ["zoneless-time-as-utc"] if zoneless else []
     name, model = text(agent, "name"), optional_text(agent, "model_name")
@@ -78,8 +79,8 @@ def run_of(record: Record) -> Run | Rejected:
         agent_id=f"{name}/{model}" if model else name,
         description=conversation.first("user"),
         started_at=started,
-        latency_ms=between(started, ended) or None,
-        first_action_ms=between(started, acted) if between(started, ended) else None,
+        latency_ms=milliseconds(started, ended) or None,
+        first_action_ms=milliseconds(started, acted) if milliseconds(started, ended) else None,
         tokens_used=tokens,
         output_tokens=output,
         cost_usd=number(metrics, "total_cost_usd"),
@@ -89,13 +90,6 @@ def run_of(record: Record) -> Run | Rejected:
         derived=tuple(rules),
         token_ids=has_token_ids(steps),
     )
-
-
-def between(first: "datetime | None", second: "datetime | None") -> float | None:
-    """Milliseconds from one to the other; None where one is not known or they are in the wrong order."""
-    if first is None or second is None or second < first:
-        return None
-    return (second - first).total_seconds() * 1000
 
 
 def conversation_of(steps: list[Json]) -> Conversation:
@@ -108,6 +102,8 @@ def conversation_of(steps: list[Json]) -> Conversation:
                 for call in objects(step, "tool_calls")
             )
             conversation.say(ROLES.get(text(step, "source")), step.get("message"), calls=calls)
+            if step.get("reasoning_content"):
+                conversation.reasoned = True
             for result in objects(mapping_of(step, "observation"), "results"):
                 conversation.say("tool", observed(result), call_id=optional_text(result, "source_call_id"))
         except MalformedError as error:

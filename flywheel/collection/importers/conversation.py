@@ -25,6 +25,8 @@ ROLES: Mapping[str, Role] = {
 STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 """How the simulated users of tau-bench and tau2-bench end a conversation."""
 TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
+REASONING = "reasoning-left-out"
+TOOL_DEFINITIONS = "tool-definitions-left-out"
 compact = msgspec.json.Encoder().encode
 
 
@@ -37,6 +39,7 @@ class Conversation(Struct):
     steps: int = 0
     replaced_parts: bool = False
     stopped: bool = False
+    reasoned: bool = False
 
     def say(
         self,
@@ -100,6 +103,7 @@ class Conversation(Struct):
         return (
             *(("parts-other-than-text-as-their-type",) if self.replaced_parts else ()),
             *(("stop-of-simulated-user-left-out",) if self.stopped else ()),
+            *((REASONING,) if self.reasoned else ()),
         )
 
     def end_at_stop(self) -> None:
@@ -185,6 +189,8 @@ class Said(Struct, gc=False):
     tool_calls: tuple[SaidCall, ...] | None = None
     tool_call_id: str | None = None
     function_call: None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
 
 
 def openai_conversation(messages: object, conversation: Conversation | None = None) -> Conversation:
@@ -203,6 +209,8 @@ def openai_conversation(messages: object, conversation: Conversation | None = No
         return conversation
     for said in usual:
         calls: tuple[ToolCall, ...] = ()
+        if said.reasoning_content or said.reasoning:
+            conversation.reasoned = True
         if said.tool_calls:
             calls = tuple(
                 ToolCall(name=call.function.name, arguments=call.function.arguments, id=call.id or None)
@@ -227,6 +235,8 @@ def hear_each(messages: list[Any], conversation: Conversation) -> None:
     for number, message in enumerate(messages):
         if not isinstance(message, dict):
             raise expected("an object", f"messages[{number}]", message)
+        if message.get("reasoning_content") or message.get("reasoning"):
+            conversation.reasoned = True
         try:
             conversation.say(
                 message.get("role"),

@@ -125,6 +125,13 @@ def moment(value: object, key: str) -> tuple[datetime | None, bool]:
     return parsed.astimezone(UTC), False
 
 
+def milliseconds(first: datetime | None, last: datetime | None) -> float | None:
+    """Milliseconds from one to the other; None where one is not known or they are in the wrong order."""
+    if first is None or last is None or last < first:
+        return None
+    return (last - first).total_seconds() * 1000
+
+
 def since_epoch(value: Any, key: str, *, per_second: float) -> datetime | None:
     """A time as a count since 1970. ``per_second``: 1, 1000 or 1e9. None where absent."""
     amount = number({key: value}, key)

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 from flywheel.collection.documents import UNREADABLE, member_content, rejection_of
 from flywheel.collection.importers import fields
 from flywheel.collection.importers.conversation import Conversation, call_of
-from flywheel.collection.importers.interface import Json, Opening, Rejected, Run, Value
+from flywheel.collection.importers.interface import Json, Opening, Rejected, Run, ToolTally, Value
 from flywheel.collection.importers.per_record import attempt
+from flywheel.collection.importers.tool_spans import ToolSpan, first_action_ms, tallied
 from flywheel.collection.json_records import MAX_RECORD_BYTES, Record, decoded, records, too_large
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from flywheel.collection.documents import Document
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -99,6 +102,9 @@ def run_of(sample: Json, header: Json) -> Run | Rejected:
     started_at, rule = started(sample, about)
     tokens, output, thinking, shared = tokens_of(sample, model)
     seconds = fields.number(sample, "total_time")
+    latency_ms = seconds * 1000 if seconds else None
+    calls = tool_spans(sample, None if rule else started_at)
+    all_timed = len(calls) == sum(tally.calls for tally in conversation.tools.values())
     rules = [*conversation.rules, *([rule] if rule else []), *(["tokens-of-all-models"] if shared else [])]
     error = sample.get("error")
     return Run(
@@ -108,12 +114,13 @@ def run_of(sample: Json, header: Json) -> Run | Rejected:
         source=f"inspect-ai:{task}/{sample_id}",
         description=conversation.first("user"),
         started_at=started_at,
-        latency_ms=seconds * 1000 if seconds else None,
+        latency_ms=latency_ms,
+        first_action_ms=first_action_ms(calls, latency_ms=latency_ms) if all_timed else None,
         tokens_used=tokens,
         output_tokens=output,
         thinking_tokens=thinking,
         messages=tuple(conversation.messages),
-        tools=conversation.tools,
+        tools=timed(conversation.tools, calls),
         reward=reward,
         success=None if reward is None else reward >= 1,
         failure_reason=reason_of(error, sample.get("limit")),
@@ -171,6 +178,32 @@ def add(conversation: Conversation, message: Json, attachments: Json) -> None:
     conversation.say(message.get("role"), content, calls=calls, call_id=call_id)
     if message.get("role") == "tool":
         conversation.judge(call_id, fields.optional_text(message, "function"), failed=error is not None)
+
+
+def tool_spans(sample: Json, began: "datetime | None") -> list[ToolSpan]:
+    """The calls of tools among the sample's events, which have times; logs may be without events."""
+    found = []
+    for event in fields.objects(sample, "events"):
+        if event.get("event") == "tool":
+            start, end = (fields.moment(event.get(name), name)[0] for name in ("timestamp", "completed"))
+            found.append(
+                ToolSpan(
+                    name=fields.text(event, "function"),
+                    failed=event.get("error") is not None,
+                    after_ms=fields.milliseconds(began, start),
+                    took_ms=fields.milliseconds(start, end),
+                )
+            )
+    return found
+
+
+def timed(tools: dict[str, ToolTally], calls: list[ToolSpan]) -> dict[str, ToolTally]:
+    """The tally of the messages, with the mean latency of each tool all calls of which are among the events."""
+    shown = tallied(calls)
+    for name, tally in tools.items():
+        if name in shown and shown[name].calls == tally.calls:
+            tally.average_latency_ms = shown[name].average_latency_ms
+    return tools
 
 
 def attached(content: Any, attachments: Json) -> Any:

@@ -19,10 +19,15 @@ Value = float | str | bool
 
 
 class ToolTally(Struct):
-    """Calls of one tool within a run. ``failures`` is None where the source does not say which calls went well."""
+    """Calls of one tool within a run.
+
+    ``failures`` is None where the source does not say which calls went well, ``average_latency_ms`` where it does not
+    say how long they took.
+    """
 
     calls: int = 0
     failures: int | None = None
+    average_latency_ms: float | None = None
 
 
 class Note(Struct, frozen=True, kw_only=True):

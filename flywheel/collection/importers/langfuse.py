@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flywheel.collection.importers.conversation import Conversation, openai_conversation
+from flywheel.collection.importers.conversation import TOOL_DEFINITIONS, Conversation, openai_conversation
 from flywheel.collection.importers.fields import (
     MalformedError,
     an_object,
     count,
     expected,
+    milliseconds,
     moment,
     number,
     optional_text,
 )
-from flywheel.collection.importers.interface import Group, Json, Note, Opening, Rejected, Row, Run, ToolTally, Value
+from flywheel.collection.importers.interface import Group, Json, Note, Opening, Rejected, Row, Run, Value
 from flywheel.collection.importers.per_record import NOT_OF_FORMAT
+from flywheel.collection.importers.tool_spans import ToolSpan, first_action_ms, tallied
 from flywheel.collection.json_records import records
 
 if TYPE_CHECKING:
@@ -138,12 +140,17 @@ def run_of(trace_id: str, rows: Rows) -> Run:
     starts = [at for row in observations if (at := moment(row.get("start_time"), "start_time")[0])]
     ends = [at for row in observations if (at := moment(row.get("end_time"), "end_time")[0])]
     started = min(starts, default=None) or moment(rows.trace.get("timestamp"), "timestamp")[0]
-    latency_ms = between(started, max(ends, default=None))
+    latency_ms = milliseconds(started, max(ends, default=None))
     conversation, rule = conversation_of(rows)
-    tally_tools(conversation, observations)
+    calls = tool_spans(observations, started)
     tokens, output = tokens_of(observations)
     errors = [row for row in observations if row.get("level") == "ERROR"]
-    rules = (*conversation.rules, rule, *(("latency-between-observations",) if latency_ms else ()))
+    defined = any(row.get("tool_definitions") for row in observations)
+    rules = (
+        *(*conversation.rules, rule),
+        *((TOOL_DEFINITIONS,) if defined else ()),
+        *(("latency-between-observations",) if latency_ms else ()),
+    )
     costs = [cost for row in observations if (cost := number(row, "total_cost")) is not None]
     return Run(
         key=trace_id,
@@ -152,21 +159,18 @@ def run_of(trace_id: str, rows: Rows) -> Run:
         description=conversation.first("user"),
         started_at=started,
         latency_ms=latency_ms or None,
+        first_action_ms=first_action_ms(calls, latency_ms=latency_ms or None),
         tokens_used=tokens,
         output_tokens=output,
         cost_usd=sum(costs) if costs else None,
         messages=tuple(conversation.messages),
-        tools=conversation.tools,
+        # Without observations of tools the messages' calls stand.
+        tools=tallied(calls) or conversation.tools,
         failure_reason=optional_text(errors[-1], "status_message") if errors else None,
         scores=scores_of(rows.scores),
         notes=notes_of(rows.scores),
         derived=rules,
     )
-
-
-def between(first: datetime | None, last: datetime | None) -> float | None:
-    """Milliseconds from one to the other; None where one is not known."""
-    return (last - first).total_seconds() * 1000 if first is not None and last is not None and last >= first else None
 
 
 def root_of(rows: Rows) -> Json:
@@ -222,16 +226,21 @@ def say(conversation: Conversation, role: str, value: Any) -> None:
         conversation.say(role, value if isinstance(value, str) else msgspec.json.encode(value).decode())
 
 
-def tally_tools(conversation: Conversation, observations: list[Json]) -> None:
-    """Count tools by their observations, which say how each call went; without any, the messages' calls stand."""
-    tools: dict[str, ToolTally] = {}
+def tool_spans(observations: list[Json], began: datetime | None) -> list[ToolSpan]:
+    """The observations of tools."""
+    found = []
     for row in observations:
         if row.get("type") == "TOOL":
-            tally = tools.setdefault(optional_text(row, "name") or "unnamed-tool", ToolTally(failures=0))
-            tally.calls += 1
-            tally.failures = (tally.failures or 0) + (row.get("level") == "ERROR")
-    if tools:
-        conversation.tools = tools
+            start, end = (moment(row.get(name), name)[0] for name in ("start_time", "end_time"))
+            found.append(
+                ToolSpan(
+                    name=optional_text(row, "name") or "unnamed-tool",
+                    failed=row.get("level") == "ERROR",
+                    after_ms=milliseconds(began, start),
+                    took_ms=milliseconds(start, end),
+                )
+            )
+    return found
 
 
 def tokens_of(observations: list[Json]) -> tuple[int | None, int | None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flywheel.collection.importers.conversation import Conversation, openai_conversation
+from flywheel.collection.importers.conversation import TOOL_DEFINITIONS, Conversation, openai_conversation
 from flywheel.collection.importers.fields import (
     MalformedError,
     count,
@@ -22,8 +22,9 @@ from flywheel.collection.importers.fields import (
     since_epoch,
     text,
 )
-from flywheel.collection.importers.interface import Json, Note, Opening, Rejected, Run, ToolTally, Value
+from flywheel.collection.importers.interface import Json, Note, Opening, Rejected, Run, Value
 from flywheel.collection.importers.per_record import attempt
+from flywheel.collection.importers.tool_spans import ToolSpan, first_action_ms, tallied
 from flywheel.collection.json_records import Record, records
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def run_of(record: Record) -> Run | Rejected:
         return Rejected(reason="no spans", detail="the trace has no root span; previews are cut off and not read")
     metadata = mapping_of(info, "trace_metadata")
     conversation, rule = conversation_of(spans, roots[0])
-    tally_tools(conversation, spans)
+    calls, latency_ms = tool_spans(spans, roots[0]), latency_of(info) or None
     usage = usage_of(metadata, spans)
     assessments = assessments_of(info)
     return Run(
@@ -82,16 +83,18 @@ def run_of(record: Record) -> Run | Rejected:
         category=text(roots[0], "name"),
         description=conversation.first("user"),
         started_at=time_of(info),
-        latency_ms=latency_of(info) or None,
+        latency_ms=latency_ms,
+        first_action_ms=first_action_ms(calls, latency_ms=latency_ms),
         tokens_used=usage.get("total_tokens"),
         output_tokens=usage.get("output_tokens"),
         cost_usd=number(attribute_json(metadata, "mlflow.trace.cost"), "total_cost"),
         messages=tuple(conversation.messages),
-        tools=conversation.tools,
-        failure_reason="the trace ended in an error" if state == "ERROR" else None,
+        # Without spans of tools the messages' calls stand.
+        tools=tallied(calls) or conversation.tools,
+        failure_reason=reason_of(roots[0]) if state == "ERROR" else None,
         scores={note.name: note.value for note in assessments},
         notes=tuple(note for note in assessments if note.source == "user"),
-        derived=(*conversation.rules, rule),
+        derived=(*conversation.rules, rule, *((TOOL_DEFINITIONS,) if defines_tools(spans) else ())),
     )
 
 
@@ -148,16 +151,51 @@ def answer(conversation: Conversation, outputs: Any) -> None:
         openai_conversation(messages, conversation)
 
 
-def tally_tools(conversation: Conversation, spans: list[Json]) -> None:
-    """Count tools by their spans, which say how each call went; without any, the messages' calls stand."""
-    tools: dict[str, ToolTally] = {}
+def defines_tools(spans: list[Json]) -> bool:
+    """Whether a span says which tools a model was offered."""
+    return any("mlflow.chat.tools" in mapping_of(span, "attributes") for span in spans)
+
+
+def tool_spans(spans: list[Json], root: Json) -> list[ToolSpan]:
+    """The spans of tools."""
+    began, _ = span_times(root)
+    found = []
     for span in spans:
         if attribute(span, "mlflow.spanType") == "TOOL":
-            tally = tools.setdefault(text(span, "name"), ToolTally(failures=0))
-            tally.calls += 1
-            tally.failures = (tally.failures or 0) + failed(span)
-    if tools:
-        conversation.tools = tools
+            start, end = span_times(span)
+            found.append(
+                ToolSpan(
+                    name=text(span, "name"),
+                    failed=failed(span),
+                    after_ms=between(began, start),
+                    took_ms=between(start, end),
+                )
+            )
+    return found
+
+
+def span_times(span: Json) -> tuple[int | None, int | None]:
+    """Start and end of a span in nanoseconds, as schema version 3 names them, else version 2."""
+    suffix = "_unix_nano" if "start_time_unix_nano" in span else ""
+    return nanoseconds(span, f"start_time{suffix}"), nanoseconds(span, f"end_time{suffix}")
+
+
+def nanoseconds(span: Json, name: str) -> int | None:
+    """A time of a span; protobuf writes such numbers as strings in JSON."""
+    value = span.get(name)
+    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 20 else count(span, name)
+
+
+def between(first: int | None, last: int | None) -> float | None:
+    """Milliseconds from one to the other; None where one is not known or they are in the wrong order."""
+    return (last - first) / 1e6 if first is not None and last is not None and last >= first else None
+
+
+def reason_of(root: Json) -> str:
+    """Why a trace ended in an error: what its root span says of it, where it does."""
+    status = root.get("status")
+    said = status.get("message") if isinstance(status, dict) else root.get("status_message")
+    return said if isinstance(said, str) and said else "the trace ended in an error"
 
 
 def failed(span: Json) -> bool:

@@ -1,16 +1,17 @@
-"""The project's own formats: the four logs as JSON lines, and whole data points.
+"""The project's own formats: the four logs, and whole data points; one a line, a list of them, or one that is indented.
 
 A line of a log is taken as it is: the pool judges it, and quarantines it with its reason if it is malformed. A point is
 taken apart into its logs; latency and tokens it must have, as any log of an arbiter.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from flywheel.collection.importers.interface import Line, Logs, Opening, Rejected
-from flywheel.collection.json_records import UTF8_MARK, skip_line
+from flywheel.collection.json_records import UTF8_MARK, records, skip_line
 from flywheel.collection.segments import MAX_PAYLOAD_BYTES
 from flywheel.records import (
     DataPoint,
@@ -26,22 +27,34 @@ if TYPE_CHECKING:
     from flywheel.collection.documents import Document
 
 POINT_KEYS = frozenset({"task", "routing", "execution", "evaluation"})
+INDENTED = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{[ \t]*\r?\n")
+compact = msgspec.json.format
 BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 
 
 class Native:
-    """Logs or points, one a line."""
+    """Logs or points."""
 
     name = "native"
     rewarded = True
 
     def recognizes(self, opening: Opening) -> bool:
         """By the field that says which log a line is, or the parts of a point."""
-        return not opening.listed and ("log" in opening.keys or opening.keys >= POINT_KEYS)
+        return "log" in opening.keys or opening.keys >= POINT_KEYS
 
     def runs(self, document: "Document") -> Iterator[Logs | Line | Rejected]:
-        """The document's lines."""
-        points = document.opening.keys >= POINT_KEYS
+        """The document's logs or points."""
+        of = point_of if document.opening.keys >= POINT_KEYS else line_of
+        if document.opening.listed or INDENTED.match(document.opening.head):
+            for record in records(document):
+                yield record if isinstance(record, Rejected) else of(compact(record.raw, indent=-1), record.line)
+        else:
+            yield from self._lines(document, of)
+
+    @staticmethod
+    def _lines(
+        document: "Document", of: Callable[[bytes, int], Logs | Line | Rejected]
+    ) -> Iterator[Logs | Line | Rejected]:
         number = 0
         while line := document.stream.readline(MAX_PAYLOAD_BYTES):
             number += 1
@@ -52,7 +65,7 @@ class Native:
                 continue
             payload = (line.removeprefix(UTF8_MARK) if number == 1 else line).strip()
             if payload:
-                yield point_of(payload, number) if points else line_of(payload, number)
+                yield of(payload, number)
 
 
 def line_of(payload: bytes, number: int) -> Line:
@@ -93,7 +106,12 @@ def logs_of(point: DataPoint) -> tuple[Log, ...]:
         secondary_factors=routing.secondary_factors,
         **keys,  # type: ignore[arg-type]
     )
-    executed = Execution(**fields_of(point.execution), **keys, agent_id=agent_id)  # type: ignore[arg-type]
+    executed = Execution(
+        **fields_of(point.execution),  # type: ignore[arg-type]
+        **keys,  # type: ignore[arg-type]
+        agent_id=agent_id,
+        cached_from=point.provenance.cached_from,
+    )
     evaluated = Evaluation(
         **fields_of(point.evaluation),  # type: ignore[arg-type]
         **keys,  # type: ignore[arg-type]

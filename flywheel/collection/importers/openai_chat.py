@@ -9,7 +9,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from flywheel.collection.importers.conversation import Conversation, openai_conversation
+from flywheel.collection.importers.conversation import TOOL_DEFINITIONS, Conversation, openai_conversation
 from flywheel.collection.importers.fields import (
     count,
     expected,
@@ -69,7 +69,8 @@ def run_of(record: Record) -> Run | Rejected:
     details = mapping_of(usage, "completion_tokens_details")
     model = optional_text(response, "model") or optional_text(request or value, "model")
     started_at, zoneless = time_of(value, response)
-    rules = [*conversation.rules, *(() if model else ("agent-not-named",))]
+    defined = (request or value).get("tools") or (request or value).get("functions")
+    rules = [*conversation.rules, *((TOOL_DEFINITIONS,) if defined else ()), *(() if model else ("agent-not-named",))]
     return Run(
         key=blake2b(record.raw, digest_size=12).hexdigest(),
         agent_id=model or UNNAMED,

@@ -6,7 +6,8 @@
   ``gen_ai.tool.message`` and ``gen_ai.choice``, their fields in the body or in attributes.
 - OpenInference: ``llm.input_messages.<i>.message.…`` and ``llm.output_messages.<i>.message.…``.
 
-Text and tool calls are taken over. Reasoning, images and files have no place in a message of the log and are left out.
+Text and tool calls are taken over. Reasoning, images and files have no place in a message of the log and are left out;
+the names of what was left out are noted.
 """
 
 import re
@@ -15,8 +16,11 @@ from typing import Any
 
 import msgspec
 
+from flywheel.collection.importers.conversation import REASONING
 from flywheel.collection.importers.otlp_spans import Span, SpanEvent
 
+OTHER_PARTS = "parts-other-than-text-left-out"
+KEPT_PARTS = frozenset({"text", "tool_call", "tool_call_response"})
 DETAILS = "gen_ai.client.inference.operation.details"
 OLD_EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 OLD_CHOICE = "gen_ai.choice"
@@ -25,9 +29,13 @@ ROLES = {"developer": "system", "model": "assistant", "ai": "assistant", "human"
 WireMessage = dict[str, Any]
 
 
-def conversation_of(span: Span) -> list[WireMessage]:
-    """The messages that a span holds, in order; none where it holds none."""
-    return current_messages(span) or old_messages(span.events) or open_inference_messages(span.attributes)
+def conversation_of(span: Span, left_out: set[str]) -> list[WireMessage]:
+    """The messages that a span holds, in order; none where it holds none. What they lose is added to ``left_out``."""
+    return (
+        current_messages(span, left_out)
+        or old_messages(span.events)
+        or open_inference_messages(span.attributes, left_out)
+    )
 
 
 def outputs_of(messages: list[WireMessage]) -> list[WireMessage]:
@@ -36,7 +44,7 @@ def outputs_of(messages: list[WireMessage]) -> list[WireMessage]:
     return messages[last + 1 :]
 
 
-def current_messages(span: Span) -> list[WireMessage]:
+def current_messages(span: Span, left_out: set[str]) -> list[WireMessage]:
     """The messages of the present GenAI convention."""
     held = dict(span.attributes)
     for event in span.events:
@@ -48,13 +56,15 @@ def current_messages(span: Span) -> list[WireMessage]:
         found.append({"role": "system", "content": instructions})
     for name in ("gen_ai.input.messages", "gen_ai.output.messages"):
         for message in listed(held.get(name)):
-            found += parts_as_messages(mapping(message))
+            found += parts_as_messages(mapping(message), left_out)
     return found
 
 
-def parts_as_messages(message: Mapping[str, Any]) -> Iterator[WireMessage]:
+def parts_as_messages(message: Mapping[str, Any], left_out: set[str]) -> Iterator[WireMessage]:
     """One message of parts; each answer of a tool in it is a message of its own."""
     parts = [part for part in listed(message.get("parts")) if isinstance(part, dict)]
+    kinds = {str(part.get("type")) for part in parts} - KEPT_PARTS
+    left_out.update(REASONING if kind == "reasoning" else OTHER_PARTS for kind in kinds)
     responses = [part for part in parts if part.get("type") == "tool_call_response"]
     calls = [
         tool_call(part.get("name"), part.get("arguments"), part.get("id"))
@@ -97,16 +107,16 @@ def openai_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return tool_call(function.get("name"), function.get("arguments"), call.get("id"))
 
 
-def open_inference_messages(attributes: Mapping[str, Any]) -> list[WireMessage]:
+def open_inference_messages(attributes: Mapping[str, Any], left_out: set[str]) -> list[WireMessage]:
     """The messages of OpenInference, which flattens lists into names of attributes."""
     found = []
     for prefix in ("llm.input_messages", "llm.output_messages"):
         for entry in unflattened(attributes, prefix):
             message = mapping(entry.get("message"))
-            contents = (mapping(item.get("message_content")) for item in in_order(message.get("contents", {})))
-            content = message.get("content") or "\n".join(
-                str(item["text"]) for item in contents if item.get("type", "text") == "text" and "text" in item
-            )
+            contents = [mapping(item.get("message_content")) for item in in_order(message.get("contents", {}))]
+            said = [str(item["text"]) for item in contents if item.get("type", "text") == "text" and "text" in item]
+            content = message.get("content") or "\n".join(said)
+            left_out.update((OTHER_PARTS,) if len(said) < len(contents) else ())
             calls = [
                 open_inference_call(mapping(item.get("tool_call"))) for item in in_order(message.get("tool_calls", {}))
             ]

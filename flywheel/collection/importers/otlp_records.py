@@ -52,8 +52,12 @@ def logs_of_trace(items: Sequence[Item]) -> list[WireLog]:
 
     The logs have no tenant; the key that the spans came with decides it.
     """
-    trace = Trace(items)
-    task_id, agent_id = trace.task_id or items[0].trace_id, trace.agent_id
+    return logs_in(Trace(items), items[0].trace_id)
+
+
+def logs_in(trace: Trace, trace_id: str) -> list[WireLog]:
+    """The same of a trace that was put together."""
+    task_id, agent_id = trace.task_id or trace_id, trace.agent_id
     logs = []
     if any(name.startswith(f"{OWN}routing.") for name in trace.stated):
         logs.append(routing_of(trace, task_id, agent_id))

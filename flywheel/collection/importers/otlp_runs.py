@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from flywheel.collection.importers.conversation import Conversation
+from flywheel.collection.importers.conversation import TOOL_DEFINITIONS, Conversation
 from flywheel.collection.importers.fields import EPOCH
 from flywheel.collection.importers.interface import Logs, Note, Rejected, Run, ToolTally, Value
 from flywheel.collection.importers.otlp_judgements import RUBRIC
-from flywheel.collection.importers.otlp_records import logs_of_trace
+from flywheel.collection.importers.otlp_records import logs_in
 from flywheel.collection.importers.otlp_spans import Item
 from flywheel.collection.importers.otlp_trace import OWN, Trace, WireLog, first, instant, is_model_call
 from flywheel.collection.importers.per_record import NOT_OF_FORMAT
@@ -24,14 +24,15 @@ UNNAMED = "unnamed-agent"
 ARBITERS = (f"{OWN}task.id", f"{OWN}routing.")
 TALLIED = "tools-of-messages: no span shows their execution"
 CUT_OFF = "trace-cut-off: spans name parents that are in none of the files"
+DEFINITIONS = ("gen_ai.tool.definitions", "llm.tools.")
 COST = ("gen_ai.usage.cost", "llm.cost.total")
 T = TypeVar("T")
 
 
 def outcome_of_trace(items: Sequence[Item]) -> Run | Logs | Rejected:
     """What becomes of the spans and events of a trace."""
-    trace, wire = Trace(items), logs_of_trace(items)
-    trace_id = items[0].trace_id
+    trace, trace_id = Trace(items), items[0].trace_id
+    wire = logs_in(trace, trace_id)
     try:
         if any(name.startswith(ARBITERS) for name in trace.stated):
             logs = tuple(msgspec.convert({"tenantId": "-", **log}, Log) for log in wire)
@@ -82,8 +83,15 @@ def run_of(trace: Trace, trace_id: str, wire: Sequence[WireLog]) -> Run:
         failure_reason=told.failure_reason,
         scores=scores_of(held.get("evaluation", {}), notes),
         notes=tuple(map(note_of, notes)),
-        derived=(*rules, *((CUT_OFF,) if cut_off else ())),
+        derived=(*rules, *((CUT_OFF,) if cut_off else ()), *sorted(left_out(trace))),
     )
+
+
+def left_out(trace: Trace) -> set[str]:
+    """What the trace has and its logs have not, of the conversation and of the tools that models were offered."""
+    calls = filter(is_model_call, trace.spans.values())
+    defined = any(name.startswith(DEFINITIONS) for call in calls for name in call.attributes)
+    return trace.left_out | ({TOOL_DEFINITIONS} if defined else set())
 
 
 def converted(value: WireLog, kind: type[T]) -> T:
@@ -101,7 +109,9 @@ def tools_of(told: Execution, *, shown: bool) -> tuple[dict[str, ToolTally], tup
         tools = {}
         for use in told.tools_used:
             failures = None if use.success_rate is None else round(use.call_count * (1 - use.success_rate))
-            tools[use.tool_name] = ToolTally(calls=use.call_count, failures=failures)
+            tools[use.tool_name] = ToolTally(
+                calls=use.call_count, failures=failures, average_latency_ms=use.average_latency
+            )
         return tools, ()
     tally = Conversation()
     for message in told.messages:

@@ -50,12 +50,13 @@ class Trace:
             for span_id, span in sorted(spans.items(), key=lambda entry: (entry[1].start_ns, entry[0]))
         }
         self.resource = resource
+        self.left_out: set[str] = set()
         self._conversations: dict[str, list[WireMessage]] = {}
 
     def conversation_of(self, span: Span) -> list[WireMessage]:
-        """The messages that one of its spans holds, read once."""
+        """The messages that one of its spans holds, read once; ``left_out`` names what they have lost."""
         if span.span_id not in self._conversations:
-            self._conversations[span.span_id] = conversation_of(span)
+            self._conversations[span.span_id] = conversation_of(span, self.left_out)
         return self._conversations[span.span_id]
 
     @property

@@ -73,7 +73,7 @@ class Action(Struct, frozen=True, kw_only=True):
 ACTIONS: Mapping[str, Action] = MappingProxyType(
     {
         "points.read": Action(roles=("rl-trainer", "analyst")),
-        "points.export": Action(roles=("rl-trainer",)),
+        "points.export": Action(roles=("rl-trainer",), whole_pool=True),
         "batches.read": Action(roles=("rl-trainer",), whole_pool=True),
         "statistics.read": Action(
             roles=("analyst", "arbiter"), whole_pool=True, of_tenants="statistics.of-tenants", by_hour=True

@@ -35,6 +35,12 @@ def run(word: str) -> re.Pattern[str]:
 
 WORD = re.compile(word(UPPER, LETTER))
 RUN, RUN_ASCII = run(WORD.pattern), run(word("A-Z", "[A-Za-z]"))
+MARKS = bytes(
+    ord("A" if chr(code).isupper() else "x" if chr(code).isalnum() or chr(code) in "_@/\\$#.-" else " ")
+    for code in range(128)
+).ljust(256)
+"""A byte for each of ASCII: ``A`` for a capital, ``x`` for what else none that begins a word stands behind."""
+BEGINNING = re.compile(rb"A(?<![Ax]A)")
 COMMON, PLACE, GIVEN, SURNAME, POPULAR = 1, 2, 4, 8, 16
 ALONE = COMMON | PLACE | GIVEN | POPULAR
 """What is asked of a word by itself."""
@@ -95,7 +101,7 @@ def find_names(text: str) -> list[Span]:
     """The persons that a text names by a known name."""
     known = words_known()
     found: list[Span] = []
-    for match in (RUN_ASCII if text.isascii() else RUN).finditer(text):
+    for match in runs_in(text):
         words = match[0]
         if not words.isalpha():
             for row in rows_in(words, match.start()):
@@ -103,6 +109,22 @@ def find_names(text: str) -> list[Span]:
         elif (known[words] if words in known else kind_of(words, known)) & ALONE == GIVEN | POPULAR:
             found.append(Span(*match.span(), "PERSON", "known given name"))
     return found
+
+
+def runs_in(text: str) -> Iterator[re.Match[str]]:
+    """The runs of capitalized words.
+
+    Where one may begin in ASCII is asked for all characters at once: ``re`` takes each by itself to a class of them,
+    which is most of the time that a text without names takes.
+    """
+    if not text.isascii():
+        yield from RUN.finditer(text)
+        return
+    end = 0
+    for beginning in BEGINNING.finditer(text.encode("ascii").translate(MARKS)):
+        if beginning.start() >= end and (match := RUN_ASCII.match(text, beginning.start())):
+            end = match.end()
+            yield match
 
 
 def rows_in(run: str, position: int) -> Iterator[list[Word]]:

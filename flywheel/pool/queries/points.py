@@ -15,6 +15,7 @@ from flywheel.pool.filters import PointFilter
 from flywheel.pool.lake import ROWS_A_BATCH
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.conditions import arrow_of, checked, conditions, sql_of
+from flywheel.pool.queries.frames import COVERAGE_KEY, frame_of
 from flywheel.pool.queries.moved import Moved
 from flywheel.pool.queries.ordered import ordered_day
 from flywheel.pool.queries.plan import Coverage, Plan, planned, snapshot
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 Order = Literal["any", "recent", "oldest"]
 LIGHT_COLUMNS = tuple(name for name in POINT_COLUMNS if name != "payload")
-COVERAGE_KEY = b"flywheel.coverage"
 
 
 class Position(Struct, frozen=True, array_like=True):
@@ -126,10 +126,7 @@ class Points:
 
     def frame(self) -> "pd.DataFrame":
         """The rows as a pandas frame in memory; ``attrs["coverage"]`` says where they were read."""
-        table = self.table()
-        found: pd.DataFrame = table.to_pandas()
-        found.attrs["coverage"] = msgspec.json.decode(table.schema.metadata[COVERAGE_KEY])
-        return found
+        return frame_of(self.table())
 
 
 class Source(Struct, frozen=True):

@@ -7,7 +7,7 @@ or the other are answered from the cold tier's aggregates where these know enoug
 
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 from psycopg import Connection
@@ -16,12 +16,17 @@ from flywheel.pool.filters import PointFilter
 from flywheel.pool.overview import counts_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.conditions import checked
+from flywheel.pool.queries.frames import frame_of, table_of
 from flywheel.pool.queries.plan import DayRange, last_day, planned, ranges, snapshot
 from flywheel.pool.queries.sums import By, Span, Sums, add, aggregate_sums, point_sums, statistics_sums
 from flywheel.pool.statistics import Tally
 from flywheel.pool.tenant_salts import of_same_tenants
 from flywheel.pool.watermark import Watermark, read_watermark
 from flywheel.records import utc_day
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 EVERYTHING = PointFilter()
 HOUR = timedelta(hours=1)
@@ -83,6 +88,14 @@ class AgentAnswer(Figures, frozen=True, kw_only=True):
     by_task_type: dict[str, Figures]
     coverage: StatisticsCoverage
 
+    def table(self) -> "pa.Table":
+        """The figures per task type as Arrow, a row each; its schema's metadata holds the coverage."""
+        return table_of("task_type", self.by_task_type, Figures, self.coverage)
+
+    def frame(self) -> "pd.DataFrame":
+        """The same as a pandas frame; ``attrs["coverage"]`` says what it covers."""
+        return frame_of(self.table())
+
 
 class SystemAnswer(Struct, frozen=True, kw_only=True):
     """The figures of all agents: over all that was asked, and by one property."""
@@ -91,6 +104,14 @@ class SystemAnswer(Struct, frozen=True, kw_only=True):
     total: Figures
     groups: dict[str, Figures]
     coverage: StatisticsCoverage
+
+    def table(self) -> "pa.Table":
+        """The figures of the groups as Arrow, a row each; its schema's metadata holds the coverage."""
+        return table_of(self.by, self.groups, Figures, self.coverage)
+
+    def frame(self) -> "pd.DataFrame":
+        """The same as a pandas frame; ``attrs["coverage"]`` says what it covers."""
+        return frame_of(self.table())
 
 
 class TierTotals(Struct, frozen=True, kw_only=True):

@@ -13,19 +13,29 @@ import httpx
 import pytest
 
 from flywheel.collection.receiver.assembling import assemble
+from flywheel.pool.intake import index_segments
+from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.validation import validate_day
 from flywheel.settings import Settings
 from tests.api.receiver.conftest import Headers, Server, headers_of, stored
 from tests.api.receiver.test_logs import feedback
+from tests.pool.logs import evaluation, execution, routing
+from tests.pool.test_validation import DAY, LATER, points
 
 Serve = Callable[..., Server]
+Record = tuple[str, str]
+LOGS = {"routing": routing, "execution": execution, "evaluation": evaluation}
 CLIENTS = 8
 
 
 class Load:
-    """Clients that send numbered records, a few at once, until they are told to stop; they try again what failed."""
+    """Clients that send the logs of numbered tasks, a few at once, until they are told to stop.
+
+    They try again what failed. ``acknowledged`` has the kind and the task of each record.
+    """
 
     def __init__(self, urls: list[str], headers: Headers) -> None:
-        self.acknowledged: list[str] = []
+        self.acknowledged: list[Record] = []
         self._urls = urls
         self._headers = headers
         self._ended = threading.Event()
@@ -36,18 +46,19 @@ class Load:
         sent = 0
         with httpx.Client(headers=self._headers, timeout=5, trust_env=False) as client:
             while not self._ended.is_set():
-                tasks = [f"{number}-{sent}-{item}" for item in range(3)]
+                round_number, turn = divmod(sent, len(LOGS))
+                kind, made = list(LOGS.items())[turn]
+                tasks = [f"{number}-{round_number}-{item}" for item in range(3)]
                 try:
                     response = client.post(
-                        f"{self._urls[sent % len(self._urls)]}/v1/logs/feedback",
-                        json=[feedback(task) for task in tasks],
+                        f"{self._urls[sent % len(self._urls)]}/v1/logs/{kind}", json=[made(task) for task in tasks]
                     )
                 except httpx.TransportError:
                     time.sleep(0.05)
                     continue  # the same again
                 if response.status_code == 200:
                     assert response.json()["accepted"] == 3
-                    self.acknowledged += tasks
+                    self.acknowledged += [(kind, task) for task in tasks]
                     sent += 1
 
     def wait_for(self, count: int) -> None:
@@ -56,7 +67,7 @@ class Load:
             assert time.monotonic() < deadline, f"{len(self.acknowledged)} of {count} were acknowledged"
             time.sleep(0.01)
 
-    def end(self) -> set[str]:
+    def end(self) -> set[Record]:
         self._ended.set()
         for client in self._clients:
             client.result(30)
@@ -65,7 +76,8 @@ class Load:
         return set(self.acknowledged)
 
 
-def test_what_a_killed_receiver_acknowledged_is_stored(settings: Settings, serve: Serve) -> None:
+def test_what_a_killed_receiver_acknowledged_is_stored_and_joined_once(settings: Settings, serve: Serve) -> None:
+    """A client that saw no answer sends again what may have been stored: the pool counts such copies, and joins one."""
     first, second = serve(), serve()
     load = Load([first.url, second.url], headers_of(settings))
     load.wait_for(300)
@@ -75,7 +87,25 @@ def test_what_a_killed_receiver_acknowledged_is_stored(settings: Settings, serve
     load.wait_for(acknowledged_before + 100)
     second.end(signal.SIGKILL)
     acknowledged = load.end()
-    assert acknowledged <= {record["taskId"] for record in stored(settings)}
+    found = Counter(map(record_of, stored(settings)))
+    assert acknowledged <= found.keys()
+    logs_of_task = Counter(task for _, task in found)
+    with BenchmarkPool.open(settings) as pool:
+        assert index_segments(pool, now=LATER).lines == found.total()
+        report = validate_day(pool, DAY, now=LATER)
+        joined = sorted(point.task.id for point in points(pool))
+    assert joined == sorted(task for task, logs in logs_of_task.items() if logs == len(LOGS))
+    assert report.outcome == {
+        "in points": len(LOGS) * len(joined),
+        "quarantined": 0,
+        "duplicates": found.total() - len(found),
+        "waiting": len(found) - len(LOGS) * len(joined),
+    }
+
+
+def record_of(log: dict[str, Any]) -> Record:
+    """The kind and the task of a stored record."""
+    return log["log"], log["taskId"]
 
 
 def test_a_receiver_that_is_told_to_stop_under_load_stops_and_has_stored_all(settings: Settings, serve: Serve) -> None:
@@ -85,7 +115,7 @@ def test_a_receiver_that_is_told_to_stop_under_load_stops_and_has_stored_all(set
     assert server.end(signal.SIGTERM) == 128 + signal.SIGTERM
     acknowledged = load.end()
     assert not list(settings.segments_dir.glob("*.open"))  # it has handed its segment over
-    assert acknowledged <= {record["taskId"] for record in stored(settings)}
+    assert acknowledged <= set(map(record_of, stored(settings)))
 
 
 def trace_request(number: int, *, root: bool) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def test_a_trajectory_becomes_a_point(tmp_path: Path) -> None:
     assert evaluation.overall_score == 0.5
     assert found.report.fit == {"sft": 1, "onPolicyRl": 1}
     assert found.report.fields["tokenIds"] == 1
+    assert found.report.rules["reasoning-left-out"] == 1
 
 
 def test_token_ids_are_counted_and_left_out(tmp_path: Path) -> None:
@@ -86,9 +87,11 @@ def test_later_versions_have_parts_and_subagents_and_no_session(tmp_path: Path) 
     later = trajectory("ATIF-v1.7", trajectory_id="t-1", subagent_trajectories=[trajectory()])
     del later["session_id"]
     later["steps"][0]["message"] = [{"type": "text", "text": "List files"}]
+    later["agent"]["tool_definitions"] = [{"type": "function", "function": {"name": "ls"}}]
     later["steps"][1]["observation"]["results"][0] = {"subagent_trajectory_ref": [{"trajectory_id": "t-2"}]}
     found = imported(tmp_path, later, request(constant=1))
     assert found.routing[0].task_id == "atif:t-1"
+    assert found.report.rules["tool-definitions-left-out"] == 1
     assert [message.content for message in found.executions[0].messages][:3] == ["List files", "I look", "[subagent]"]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flywheel.collection.importers.conversation import Conversation, hear_each, openai_conversation
@@ -41,6 +41,7 @@ def read(way: Callable[[list[Any], Conversation], object], messages: list[Any]) 
     return conversation
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(MESSAGES | st.none(), max_size=4))
 def test_the_quick_reading_and_the_careful_one_agree(messages: list[Any]) -> None:
     assert read(openai_conversation, messages) == read(hear_each, messages)

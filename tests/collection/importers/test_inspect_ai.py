@@ -128,3 +128,27 @@ def eval_file(members: dict[str, Any], *, zstd: bool) -> bytes:
             name_size, extra_size, comment_size = struct.unpack_from("<HHH", packed, central + 28)
             central += 46 + name_size + extra_size + comment_size
     return bytes(packed)
+
+
+def tool_event(**fields: Any) -> dict[str, Any]:
+    times = {"timestamp": "2026-01-01T04:00:00.100+00:00", "completed": "2026-01-01T04:00:00.350+00:00"}
+    return {"event": "tool", "id": "c", "function": "add", **times, **fields}
+
+
+@pytest.mark.parametrize(
+    ("events", "latency_ms", "first_action_ms"),
+    [
+        ([tool_event(), {"event": "score"}], 250, 100),
+        ([tool_event(completed=None)], None, 100),
+        ([tool_event(), tool_event(id="d")], None, None),  # more calls than messages: of a subagent
+        ([], None, None),
+    ],
+)
+def test_times_of_calls_are_those_of_events_where_events_show_the_calls_of_the_messages(
+    tmp_path: Path, events: list[dict[str, Any]], latency_ms: float | None, first_action_ms: float | None
+) -> None:
+    found = imported(tmp_path, log(sample(events=events, started_at="2026-01-01T00:00:00-04:00")))
+    (execution,) = found.executions
+    (use,) = execution.tools_used
+    assert (use.call_count, use.success_rate, use.average_latency) == (1, 0.0, latency_ms)
+    assert execution.time_to_first_action == first_action_ms

@@ -32,10 +32,19 @@ GENERATION = observation(
     output='{"role":"assistant","content":"bye"}',
     usage_details={"input": 10, "output": 2, "total": 12},
     total_cost=0.001,
+    tool_definitions='{"search": {}}',
 )
 TOOLS = [
-    observation(id=f"x{level}", parent_observation_id="o", type="TOOL", name="search", level=level)
-    for level in ("DEFAULT", "ERROR")
+    observation(
+        id=f"x{level}",
+        parent_observation_id="o",
+        type="TOOL",
+        name="search",
+        level=level,
+        start_time=f"2026-03-01 10:00:00.{start}00000",
+        end_time="2026-03-01 10:00:00.900000",
+    )
+    for level, start in (("DEFAULT", 3), ("ERROR", 6))
 ]
 
 
@@ -62,10 +71,13 @@ def test_rows_of_a_trace_become_a_point_in_whatever_order(tmp_path: Path) -> Non
     assert routing.timestamp.isoformat() == "2026-03-01T10:00:00+00:00"
     assert (execution.latency_ms, execution.tokens_used, execution.output_tokens) == (2500, 12, 2)
     assert [message.content for message in execution.messages] == ["Help.", "hello", "bye"]
-    assert [(use.tool_name, use.call_count, use.success_rate) for use in execution.tools_used] == [("search", 2, 0.5)]
+    (use,) = execution.tools_used
+    assert (use.tool_name, use.call_count, use.success_rate, use.average_latency) == ("search", 2, 0.5, 450)
+    assert execution.time_to_first_action == 300
     assert evaluation.overall_score == 0.8
     assert [(note.name, note.source) for note in found.feedback] == [("stars", "reviewer")]
     assert found.report.read == 1
+    assert found.report.rules["tool-definitions-left-out"] == 1
 
 
 def test_the_unit_of_latency_does_not_matter_where_start_and_end_are_given(tmp_path: Path) -> None:

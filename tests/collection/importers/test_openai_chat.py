@@ -51,7 +51,19 @@ def test_a_line_of_messages_has_a_conversation_and_what_a_mapping_points_to(tmp_
     assert execution.tool_call_count == 2
     assert execution.tool_call_success_rate is None
     assert found.report.rules["parts-other-than-text-as-their-type"] == 1
+    assert found.report.rules["tool-definitions-left-out"] == 1
+    assert "reasoning-left-out" not in found.report.rules
     assert found.report.agents == ("unnamed-agent",)
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("asked", ["2+2", [{"type": "text", "text": "2+2"}]])  # the quick reading and the careful one
+def test_reasoning_that_a_message_has_no_place_for_is_named(tmp_path: Path, field: str, asked: Any) -> None:
+    said = [{"role": "user", "content": asked}, {"role": "assistant", "content": "4", field: "two and two"}]
+    found = imported(tmp_path, [{"messages": said}], request(constant=1), name="a.jsonl")
+    assert found.report.rules["reasoning-left-out"] == 1
+    assert "tool-definitions-left-out" not in found.report.rules
+    assert [message.content for message in found.executions[0].messages] == ["2+2", "4"]
 
 
 def test_a_logged_request_has_time_agent_and_tokens(tmp_path: Path) -> None:

@@ -319,13 +319,15 @@ def test_a_conversation_is_the_same_by_all_three_conventions() -> None:
     flat["llm.input_messages.2.message.tool_calls.0.tool_call.function.name"] = "w"
     flat["llm.input_messages.2.message.tool_calls.0.tool_call.function.arguments"] = '{"c":"Oslo"}'
     flat["llm.input_messages.3.message.tool_call_id"] = "1"
-    for held in (
-        span(1, attributes=current),
-        span(1, events=(details,)),
-        span(1, events=old),
-        span(1, attributes=flat),
+    for held, lost in (
+        (span(1, attributes=current), {"reasoning-left-out"}),
+        (span(1, events=(details,)), {"reasoning-left-out"}),
+        (span(1, events=old), set()),
+        (span(1, attributes=flat), set()),
     ):
-        assert conversation_of(held) == CONVERSATION
+        left_out: set[str] = set()
+        assert conversation_of(held, left_out) == CONVERSATION
+        assert left_out == lost
 
 
 TEXT = st.text(alphabet='ab1[{"\\é', max_size=6)

@@ -57,6 +57,32 @@ def test_a_trace_is_a_run_wherever_its_spans_and_events_stand(tmp_path: Path) ->
     assert (report.fields["costUsd"], report.fields["tokensUsed"], report.fields["safety"]) == (0.5, 0.5, 0.5)
 
 
+def test_what_a_conversation_loses_is_named(tmp_path: Path) -> None:
+    asked = {"role": "user", "parts": [{"type": "text", "content": "what is this?"}, {"type": "blob", "content": "x"}]}
+    thought = {"role": "assistant", "parts": [{"type": "reasoning", "content": "hm"}, *ANSWER[0]["parts"]]}
+    current = {
+        "gen_ai.input.messages": json.dumps([asked]),
+        "gen_ai.output.messages": json.dumps([thought]),
+        "gen_ai.tool.definitions": json.dumps([{"name": "search"}]),
+    }
+    contents = "llm.input_messages.0.message.contents"
+    flat = {
+        "openinference.span.kind": "LLM",
+        "llm.input_messages.0.message.role": "user",
+        f"{contents}.0.message_content.type": "text",
+        f"{contents}.0.message_content.text": "what is this?",
+        f"{contents}.1.message_content.type": "image",
+        "llm.tools.0.tool.json_schema": "{}",
+    }
+    named = []
+    for number, said in enumerate((current, flat, SAID)):
+        found = imported(tmp_path / str(number), traces(agent(), chat(2, attributes=said)), request(constant=1))
+        assert found.executions[0].messages[0].role == "user"
+        named.append({rule for rule in found.report.rules if rule.endswith("left-out")})
+    parts, tools = "parts-other-than-text-left-out", "tool-definitions-left-out"
+    assert named == [{"reasoning-left-out", parts, tools}, {parts, tools}, set()]
+
+
 def test_one_document_and_lines_say_the_same(tmp_path: Path) -> None:
     by_lines = imported(tmp_path / "1", [traces(one) for one in WHOLE], name="a.jsonl")
     groups = [group for one in WHOLE for group in traces(one)["resourceSpans"]]

@@ -5,7 +5,9 @@ import pytest
 
 from flywheel.pool.anonymization import canaries
 from flywheel.pool.anonymization.canaries import CANARIES, canary_point, surviving
+from flywheel.pool.anonymization.forms import FORMS
 from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
+from flywheel.pool.anonymization.spans import find_spans
 from flywheel.pool.anonymization.violations import strings
 from flywheel.records import DataPoint
 
@@ -19,6 +21,11 @@ def test_a_canary_is_a_whole_point_with_the_value_in_every_text() -> None:
     with_it = [field for field, text in strings(point) if "bird" in text]
     assert len(with_it) >= 25
     assert "execution.messages[0].toolCalls[0].arguments" in with_it
+
+
+def test_there_is_a_canary_of_every_type_that_a_form_finds() -> None:
+    found = {span.type for value in CANARIES.values() for span in find_spans(f"it is {value}, they say")}
+    assert {form.type for form in FORMS} <= found
 
 
 @pytest.mark.parametrize("policy", [AnonymizationPolicy(), EVERYTHING_ON, FILE_NAMES_KEPT])

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from flywheel.pool.anonymization.names import (
     COMMON,
     PARTICLES,
+    RUN_ASCII,
     WORD,
     Word,
     find_names,
     kind_of,
     names_in,
+    runs_in,
     words_known,
 )
 
@@ -38,6 +40,11 @@ PIECES = (
 TEXTS = st.lists(
     st.sampled_from((*PIECES, " ", "  ", ".", ". ", ", ", "'s", "-", "(", "\n", "@", "/", "x")), max_size=25
 ).map("".join)
+
+
+@given(st.text(st.sampled_from("ABz09 _@/\\$#.-'(=,\n"), max_size=40))
+def test_runs_begin_where_the_pattern_alone_finds_them(text: str) -> None:
+    assert [run.span() for run in runs_in(text)] == [run.span() for run in RUN_ASCII.finditer(text)]
 
 
 def rows_word_by_word(text: str) -> Iterator[list[Word]]:

@@ -15,8 +15,9 @@ from flywheel.pool.anonymization.day import find_violations
 from flywheel.pool.anonymization.tenants import salt_of, tenant_hash
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.pool import BenchmarkPool
+from flywheel.pool.queries.frames import COVERAGE_KEY
 from flywheel.pool.queries.plan import DayRange, ranges
-from flywheel.pool.queries.points import COVERAGE_KEY, LIGHT_COLUMNS, Order, PointQuery, Position
+from flywheel.pool.queries.points import LIGHT_COLUMNS, Order, PointQuery, Position
 from flywheel.pool.rows import arrow_schema, read_rows
 from flywheel.pool.schemas import ANONYMIZED, POINT_COLUMNS
 from flywheel.pool.tiers import place_hot, place_warm

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import settings as rules
@@ -260,3 +261,17 @@ def test_quality_of_days_that_were_never_validated_is_not_known(pool: BenchmarkP
 def test_a_batch_that_is_not_there_is_said(pool: BenchmarkPool) -> None:
     with pytest.raises(NotInPoolError, match="there is no batch b1"):
         pool.get_batch("b1")
+
+
+def test_statistics_are_arrow_and_pandas_too(placed: BenchmarkPool) -> None:
+    system = placed.get_system_statistics("agent")
+    table = system.table()
+    assert table.column_names == ["agent", *Figures.__struct_fields__]
+    assert {row.pop("agent"): Figures(**row) for row in table.to_pylist()} == system.groups
+    frame = system.frame()
+    assert frame.set_index("agent")["tasks"].to_dict() == {name: of.tasks for name, of in system.groups.items()}
+    assert frame.attrs["coverage"] == msgspec.json.decode(msgspec.json.encode(system.coverage))
+    one = placed.get_agent_statistics("agent-a")
+    assert set(one.frame()["task_type"]) == set(one.by_task_type)
+    nobody = placed.get_agent_statistics("nobody").table()
+    assert (nobody.num_rows, nobody.schema.types) == (0, placed.get_agent_statistics("agent-a").table().schema.types)
