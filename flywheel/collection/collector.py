@@ -214,7 +214,10 @@ def _looked_into(record: Log) -> Log:
 
 
 def without_identifiers(encoded: bytes, edge: "Edge") -> bytes:
-    """A log's JSON without what the edge removes; the same bytes where that is nothing."""
+    """A log's JSON without what the edge removes; the same bytes where that is nothing.
+
+    In lists of its JSON values can be replaced; in the tuples of a record they cannot.
+    """
     document: dict[str, Any] = msgspec.json.decode(encoded)
     kept = {key: document.pop(key) for key in KEYS if key in document}
     caws = document.get("caws")
