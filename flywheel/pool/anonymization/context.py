@@ -25,15 +25,31 @@ FINDERS: tuple[tuple[str, Finder, str], ...] = (
 
 def find_in_context(text: str) -> Iterator[Span]:
     """Values in tables, commands, assignments, headers, links, contacts and forms."""
-    cells, others, kinds = automata()
-    data = text.encode("ascii", "replace")  # a byte for each character
-    has_rows = text.count("\n") > 2 * text.count("\0")  # a header has a line below; texts are joined by two breaks
-    if has_rows and (headers := [hit.span() for hit in cells.finditer(data)]):
+    yield from find_in_columns(text)
+    yield from find_behind_triggers(text)
+
+
+def find_in_columns(text: str) -> Iterator[Span]:
+    """Values in tables. A header has a line below; texts are joined by two breaks."""
+    if text.count("\n") <= 2 * text.count("\0"):
+        return
+    headers = [hit.span() for hit in automata()[0].finditer(letter_by_letter(text))]
+    if headers:
         yield from (Span(*place, kind, "column of a table") for place, kind in tables.find_in_tables(text, headers))
-    hits = list(others.finditer(data))
+
+
+def find_behind_triggers(text: str) -> Iterator[Span]:
+    """Values in commands, assignments, headers, links, contacts and forms."""
+    _, others, kinds = automata()
+    hits = list(others.finditer(letter_by_letter(text)))
     for pattern, finder, reason in kinds if hits else ():
         triggers = [hit.span() for hit in hits if pattern.match(hit.group())]
         yield from (Span(*place, kind, reason) for place, kind in finder(text, triggers))
+
+
+def letter_by_letter(text: str) -> bytes:
+    """The text with a byte for each character."""
+    return text.encode("ascii", "replace")
 
 
 @cache
