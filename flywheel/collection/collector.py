@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +16,13 @@ from flywheel.collection.delivery import Delivery
 from flywheel.collection.live_segment import recover_segments
 from flywheel.collection.sampling import Sampling
 from flywheel.collection.writer import Durability, SegmentWriter
-from flywheel.pool.anonymization.verdicts import signed_fields
-from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecision, encode
+from flywheel.pool.anonymization.verdicts import signed_fields, without_signed
+from flywheel.records import Caws, Evaluation, Execution, Feedback, Log, RoutingDecision, encode, to_builtins
 
 if TYPE_CHECKING:
     from flywheel.collection.task_log import TaskLog
     from flywheel.pool.anonymization.detection import Detection
+    from flywheel.pool.anonymization.edge import Edge
 
 Wrapped = TypeVar("Wrapped")
 LOGGER = logging.getLogger("flywheel.collection")
@@ -86,7 +87,7 @@ class Collector:
         self._tenant_id = tenant_id
         self._durability = durability
         self._sampling = sampling
-        self._remove = _remover(detection) if remove_identifiers else None
+        self._edge = edge_of(detection) if remove_identifiers else None
         self._writer = SegmentWriter(
             segments_dir, clock=clock, durability=durability, max_age_s=max_age_s, patience_s=patience_s
         )
@@ -195,37 +196,46 @@ class Collector:
     def _encoded(self, make: Callable[[], Log]) -> bytes | None:
         try:
             record = self._sampling.applied(msgspec.structs.replace(make(), tenant_id=self._tenant_id))
-            return encode(record) if self._remove is None else self._without_identifiers(record)
+            encoded = encode(record)
+            if self._edge is None or not self._edge.may_find(_looked_into(record)):
+                return encoded
+            return without_identifiers(encoded, self._edge)
         except Exception as error:
             self._delivery.drop(f"not encodable: {type(error).__name__}")
             LOGGER.debug("a log could not be made", exc_info=True)
             return None
 
-    def _without_identifiers(self, record: Log) -> bytes:
-        assert self._remove is not None
-        # By way of JSON: what is replaced is replaced in lists, and msgspec would leave tuples as they are.
-        encoded = encode(record)
-        document: dict[str, Any] = msgspec.json.decode(encoded)
-        kept = {key: document.pop(key) for key in KEYS if key in document}
-        signed = _without_signed(document)
-        if not self._remove(document):
-            return encoded
-        if signed:
-            document["caws"] |= signed
-        return encode({**kept, **document})
+
+def _looked_into(record: Log) -> Log:
+    """The record without the ids and signatures of a verdict: altered, nobody could verify it."""
+    if not isinstance(record, Evaluation) or not isinstance(record.caws, Caws):
+        return record
+    return msgspec.structs.replace(record, caws=without_signed(record.caws))
 
 
-def _without_signed(document: dict[str, Any]) -> dict[str, Any]:
-    """Take the ids and signatures of a verdict out of an evaluation: altered, nobody could verify it."""
+def without_identifiers(encoded: bytes, edge: "Edge") -> bytes:
+    """A log's JSON without what the edge removes; the same bytes where that is nothing.
+
+    In lists of its JSON values can be replaced; in the tuples of a record they cannot.
+    """
+    document: dict[str, Any] = msgspec.json.decode(encoded)
+    kept = {key: document.pop(key) for key in KEYS if key in document}
     caws = document.get("caws")
-    return {name: caws.pop(name) for name in signed_fields(caws)} if isinstance(caws, dict) else {}
+    signed = {name: caws.pop(name) for name in signed_fields(caws)} if isinstance(caws, dict) else {}
+    if not edge.remove(document):
+        return encoded
+    if signed:
+        document["caws"] |= signed
+    return encode({**kept, **document})
 
 
-def _remover(detection: "Detection | None") -> Callable[[dict[str, Any]], Mapping[str, int]]:
-    """What is imported here takes a second: at the start of the service, not at its first task."""
+def edge_of(detection: "Detection | None") -> "Edge":
+    """What is imported and compiled here takes seconds: at the start of the service, not at its first task."""
     from flywheel.pool.anonymization.detection import DEFAULT
-    from flywheel.pool.anonymization.edge import remove_identifiers
+    from flywheel.pool.anonymization.edge import Edge
 
-    chosen = DEFAULT if detection is None else detection
-    remove_identifiers({"warm": "up"}, detection=chosen)
-    return lambda document: remove_identifiers(document, detection=chosen)
+    edge = Edge(kept=frozenset(KEYS), detection=DEFAULT if detection is None else detection)
+    warm = Caws(spec_id="up@example.org, 01.02.2026")
+    edge.may_find(warm)
+    edge.remove(to_builtins(warm))
+    return edge

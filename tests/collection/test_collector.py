@@ -5,18 +5,48 @@ import errno
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import structs
 
-from flywheel.collection.collector import Collector
+from flywheel.collection.collector import Collector, edge_of, without_identifiers
 from flywheel.collection.segments import Frame, closed_segments, read_segment
 from flywheel.collection.writer import Durability
-from flywheel.records import Execution, Feedback, Message, ToolCall, decode_log
+from flywheel.records import (
+    Caws,
+    Evaluation,
+    Execution,
+    Feedback,
+    Log,
+    Message,
+    RubricScores,
+    ToolCall,
+    decode_log,
+    encode,
+)
+from tests.collection.importers.imports import SHARED, logs_of, request
 
 
 def feedback(**changes: object) -> Feedback:
     values = {"task_id": "t1", "timestamp": datetime(2025, 3, 1, tzinfo=UTC), "source": "user", "name": "thumbs"}
     return Feedback(**{**values, "value": True, **changes})  # type: ignore[arg-type]
+
+
+def evaluation(**changes: Any) -> Evaluation:
+    scores = RubricScores(format=1, tool=1, task=1, minimal=1, cost=1, safety=1)
+    return Evaluation(
+        task_id="t1",
+        agent_id="a",
+        timestamp=datetime(2025, 3, 1, tzinfo=UTC),
+        quality_gates=(),
+        rubric_scores=scores,
+        overall_score=1.0,
+        caws_compliant=True,
+        budget_compliant=True,
+        passed_all_mandatory=True,
+        **changes,
+    )
 
 
 def logged(folder: Path) -> list[object]:
@@ -86,6 +116,33 @@ def test_secrets_leave_conversations_and_lists_too(tmp_path: Path) -> None:
     assert "jane.doe" not in str(log)
     assert "AKIAIOSFODNN7EXAMPLE" not in str(log)
     assert [message.role for message in log.messages] == ["user", "assistant"]  # type: ignore[attr-defined]
+
+
+def test_the_ids_and_signatures_of_a_verdict_stay_whatever_leaves_the_rest_of_it(tmp_path: Path) -> None:
+    signature = "ed25519:" + "4111111111111111" * 2 + ":" + "5105105105105100" * 8
+    caws = Caws(verdict_id="4111111111111111" * 2, arbiter_signature=signature, waivers_used=("by jane@example.org",))
+    mistaken = Caws(verdict_id="4111 1111 1111 1111")  # of another form: looked into like any text
+    with Collector(tmp_path, "acme") as collector:
+        for verdict in (caws, structs.replace(caws, waivers_used=()), mistaken):
+            collector.log_evaluation(evaluation(caws=verdict))
+    with_waiver, without, other = (log.caws for log in logged(tmp_path) if isinstance(log, Evaluation))
+    assert with_waiver == structs.replace(caws, waivers_used=("by [EMAIL_ADDRESS_1]",))
+    assert without == structs.replace(caws, waivers_used=())
+    assert other == Caws(verdict_id="[CREDIT_CARD_1]")
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"the real traces are not in {SHARED}")
+def test_real_logs_are_written_as_if_each_was_looked_into_by_way_of_its_json(tmp_path: Path) -> None:
+    real = logs_of(SHARED / "trajectories" / "tau-bench-v1", tmp_path / "imported", request(constant=1.0))
+    found: list[Log] = [*real.routing, *real.executions, *real.evaluations]
+    logs = [structs.replace(log, tenant_id="acme") for log in found]
+    edge = edge_of(None)
+    expected = [decode_log(without_identifiers(encode(log), edge)) for log in logs]
+    with Collector(tmp_path / "collected", "acme") as collector:
+        assert all(map(collector.log, logs))
+    assert logged(tmp_path / "collected") == expected
+    as_they_were = sum(log == written for log, written in zip(logs, expected, strict=True))
+    assert 0 < as_they_were < len(logs) == 300
 
 
 def test_removing_can_be_switched_off(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ Check = Callable[[str, int, int], Place | None]
 
 NEAR = 48  # characters before a value in which a word about it counts
 DIGITS = re.compile(r"\d+")
+ENDS_OF_VALUE = frozenset(("", *"\r\n,;<&|\"')}]"))
 ASSIGNMENT = re.compile(r"[:=>]\s?")
 CARD_LENGTHS = range(12, 20)
 JCB = "1800"  # the only cards that begin with 1
@@ -32,14 +33,14 @@ NO_TOKEN = re.compile(
 )
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 LONG_KEY = re.compile(r"(?:[0-9a-fA-F]{16,}|[A-Za-z0-9+/_-]{24,}={0,2})")
-INTRODUCTION = re.compile(
-    r"(?:names?(?: is|'s| are|:)?|i am|i'm|this is|(?:first|last|full|middle|family) names?"
-    r"|hi|hello|hey|dear|thanks|thank you|regards|sincerely|welcome(?: back)?|cheers|passengers?)\b",
-    re.IGNORECASE,
-)
 NAME_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 NO_TIME = re.compile(r"[a-fA-F]|(?:[^:]*:){7}")
 SLICED = re.compile(r"[\w)\]]\[\Z")
+STREET = re.compile(r"[^\W\d_]+")
+NO_STREETS = frozenset({
+    "Arbeitsplatz", "Listenplatz", "Parkplatz", "Rangplatz", "Sitzplatz", "Speicherplatz", "Startplatz", "Stellplatz",
+    "Steckplatz", "Tabellenplatz", "Ausweg", "Heimweg", "Hinweg", "Rechtsweg", "Rückweg", "Umweg", "Brigade",
+})  # fmt: skip
 ROUTE = re.compile(r"/(?:api|v\d+)(?:/|\b)")
 SYSTEM = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/usr/bin/env", "/bin/sh", "/bin/bash"})
 GENERALIZED = re.compile(r"(?:~|[A-Za-z]:)?[/\\]+\[PATH(?:_\d+)?\]")  # a path that was replaced
@@ -90,6 +91,8 @@ def assigned_value(text: str, start: int, end: int) -> Place | None:
     begin = ASSIGNMENT.search(text, start, end).end()  # type: ignore[union-attr]
     if text[begin] in "\"'":
         return None if PLACEHOLDER.match(text, begin + 1) else (begin + 1, end - 1)
+    if text[end : end + 1] not in ENDS_OF_VALUE and not text[end - 1].isdigit():  # what follows may be another key
+        end = begin + len(text[begin:end].split(" ", 1)[0])
     value = text[begin:end].rstrip(".:!?")
     if PLACEHOLDER.match(text, begin) or CODE.fullmatch(value) or (is_identifier(value) and not value[:1].isupper()):
         return None
@@ -193,6 +196,12 @@ def postcode(text: str, start: int, end: int) -> Place | None:
     return alone(text, start, end) if text[end - 2 : end] not in {"GB", "MB", "TB", "KB"} else None
 
 
+def street(text: str, start: int, end: int) -> Place | None:
+    """A street in one word with its number, not a place in a list, a way or a brigade."""
+    word = STREET.match(text, start, end)
+    return None if word and word[0] in NO_STREETS else alone(text, start, end)
+
+
 def path(text: str, start: int, end: int) -> Place | None:
     """A path that begins here, not the path of a URL, a fraction or an alternative (``and/or``)."""
     before = text[start - 1 : start]
@@ -228,7 +237,7 @@ def phone(text: str, start: int, end: int) -> Place | None:
 
 
 ADDED = re.compile(r"(?:^|\n|@@ -[\d,]+ )\Z")  # a line that a diff adds, and where it says so
-DATE_LIKE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)")
+DATE_LIKE = re.compile(r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}([-/.])\d{1,2}\1\d{4})(?!\d)")
 
 
 def national(module: str, *, words: str = "") -> Check:
@@ -310,23 +319,42 @@ def identifier(text: str, start: int, end: int) -> Place | None:
     return (begin, end) if len(value) >= 4 and any(map(str.isdigit, value)) else None
 
 
-def introduced(text: str, start: int, end: int) -> Place | None:
+def introduced(introductions: str) -> Check:
     """The first words behind an introduction that can be a name: ``my name is Mei Lee``, not ``this is important``."""
+    opening = re.compile(rf"(?:{introductions})\b", re.IGNORECASE)
+
+    def check(text: str, start: int, end: int) -> Place | None:
+        from flywheel.pool.anonymization.names import is_name
+
+        introduction = opening.match(text, start, end)
+        words = [match.span() for match in NAME_WORD.finditer(text, introduction.end() if introduction else start, end)]
+        for last in range(len(words), 0, -1):
+            begin, close = words[0][0], words[last - 1][1]
+            if is_name(text[begin:close]) and not (text[close : close + 1] and text[close : close + 1] in "(=_/\\@"):
+                return begin, close
+        return None
+
+    return check
+
+
+def signed(text: str, start: int, end: int) -> Place | None:
+    """The last line of the match, where all of it is a name and the line ends there."""
     from flywheel.pool.anonymization.names import is_name
 
-    introduction = INTRODUCTION.match(text, start, end)
-    words = [match.span() for match in NAME_WORD.finditer(text, introduction.end() if introduction else start, end)]
-    for last in range(len(words), 0, -1):
-        begin, close = words[0][0], words[last - 1][1]
-        if is_name(text[begin:close]) and not (text[close : close + 1] and text[close : close + 1] in "(=_/\\@"):
-            return begin, close
-    return None
+    begin = text.rfind("\n", start, end) + 1
+    name = text[begin:end].rstrip("'’-")
+    return (begin, begin + len(name)) if text[end : end + 1] in {"", "\r", "\n"} and is_name(name) else None
 
 
-def titled(text: str, start: int, end: int) -> Place | None:
-    """What stands behind a title, which is the first word of the match."""
-    begin = text.index(" ", start) + 1
-    return begin, end
+def titled(titles: str) -> Check:
+    """What stands behind a title, or several, and is none itself: the match begins with them."""
+    before = re.compile(rf"(?:(?:{titles})\.? )+(?!(?:{titles})\b)")
+
+    def check(text: str, start: int, end: int) -> Place | None:
+        opening = before.match(text, start, end)
+        return (opening.end(), end) if opening else None
+
+    return check
 
 
 def account_name(text: str, start: int, end: int) -> Place | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from flywheel.pool.anonymization import assignments, openings, paths, tables
+from flywheel.pool.anonymization import assignments, contacts, openings, paths, tables
 from flywheel.pool.anonymization.checks import Place
 from flywheel.pool.anonymization.detectors import Span, options
 
@@ -17,22 +17,39 @@ Finder = Callable[[str, Sequence[Place]], Iterator[tuple[Place, str]]]
 FINDERS: tuple[tuple[str, Finder, str], ...] = (
     (openings.TRIGGER, openings.find_openings, "opens something"),
     (paths.SHARES, paths.find_shares, "share"),
+    (contacts.TRIGGER, contacts.find_fields, "field"),
     (assignments.TRIGGER, assignments.find_assigned, "name before it"),
 )
 """Triggers (in what google-re2 and ``re`` agree on; case does not matter), what reads on from there, and the reason."""
 
 
 def find_in_context(text: str) -> Iterator[Span]:
-    """Values in tables, commands, assignments, headers and links."""
-    cells, others, kinds = automata()
-    data = text.encode("ascii", "replace")  # a byte for each character
-    has_rows = text.count("\n") > 2 * text.count("\0")  # a header has a line below; texts are joined by two breaks
-    if has_rows and (headers := [hit.span() for hit in cells.finditer(data)]):
+    """Values in tables, commands, assignments, headers, links, contacts and forms."""
+    yield from find_in_columns(text)
+    yield from find_behind_triggers(text)
+
+
+def find_in_columns(text: str) -> Iterator[Span]:
+    """Values in tables. A header has a line below; texts are joined by two breaks."""
+    if text.count("\n") <= 2 * text.count("\0"):
+        return
+    headers = [hit.span() for hit in automata()[0].finditer(letter_by_letter(text))]
+    if headers:
         yield from (Span(*place, kind, "column of a table") for place, kind in tables.find_in_tables(text, headers))
-    hits = list(others.finditer(data))
+
+
+def find_behind_triggers(text: str) -> Iterator[Span]:
+    """Values in commands, assignments, headers, links, contacts and forms."""
+    _, others, kinds = automata()
+    hits = list(others.finditer(letter_by_letter(text)))
     for pattern, finder, reason in kinds if hits else ():
         triggers = [hit.span() for hit in hits if pattern.match(hit.group())]
         yield from (Span(*place, kind, reason) for place, kind in finder(text, triggers))
+
+
+def letter_by_letter(text: str) -> bytes:
+    """The text with a byte for each character."""
+    return text.encode("ascii", "replace")
 
 
 @cache

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from flywheel.pool.anonymization.checks import NEAR, Check, Place
-from flywheel.pool.anonymization.detectors import EDGE, EVERYTHING, Detector, Span
-from flywheel.pool.anonymization.forms import Form
+from flywheel.pool.anonymization.detectors import EVERYTHING, Detector, Span
+from flywheel.pool.anonymization.forms import IDENTIFYING, Form
 from flywheel.pool.anonymization.keys import NO_VALUE, NUMERIC, is_plausible, type_of_key
 from flywheel.pool.anonymization.names import names_known
 from flywheel.pool.anonymization.own_types import OwnType, built_in, quiet, spelled, squashed
@@ -47,15 +47,19 @@ class Detection(Struct, frozen=True, dict=True):
 
     def detect(self, text: str) -> Iterator[Span]:
         """Every value of a closed form; those of own types may overlap the others."""
-        return chain(self._own.detect(text), EVERYTHING.detect(text)) if self.types else EVERYTHING.detect(text)
+        return chain(self.detect_own(text), EVERYTHING.detect(text))
 
-    def detect_at_edge(self, text: str) -> Iterator[Span]:
-        """The same of what is looked for before a record is written at all."""
-        return chain(self._own.detect(text), EDGE.detect(text)) if self.types else EDGE.detect(text)
+    def detect_own(self, text: str) -> Iterator[Span]:
+        """Every value of the team's own types."""
+        return self._own.detect(text) if self.types else iter(())
 
     def is_plausible(self, kind: str, value: str) -> bool:
         """Whether a value that a key names can be what the key says."""
         return is_value(value) if kind in self.names else is_plausible(kind, value)
+
+    def is_identifying(self, kind: str) -> bool:
+        """Whether a key of this kind is enough for a value to go at the edge, whatever it looks like."""
+        return kind in IDENTIFYING or kind in self.names
 
     def digest(self, *, salt: bytes) -> str:
         """32 hex digits of all that it finds by settings, keyed; empty where it finds what is always found."""

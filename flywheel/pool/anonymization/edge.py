@@ -1,25 +1,56 @@
 """At the edge: secrets and direct identifiers leave a record before it is written for the first time.
 
 The fast part of what the pool does later: closed forms alone, without names, addresses and what one text says of
-another.
+another. Most records have none of them, and are told so without their JSON.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain
 from typing import Any
 
-from flywheel.pool.anonymization.context import find_in_context
+from msgspec import Struct
+
+from flywheel.pool.anonymization.context import FINDERS, find_in_columns, find_in_context
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
-from flywheel.pool.anonymization.detectors import Span
+from flywheel.pool.anonymization.detectors import EDGE, FirstLook, Span
+from flywheel.pool.anonymization.fields import FieldReader
 from flywheel.pool.anonymization.forms import IDENTIFYING
-from flywheel.pool.anonymization.places import Place, places_in
+from flywheel.pool.anonymization.places import NONE, Place, places_in
 from flywheel.pool.anonymization.spans import SEPARATOR, Named, by_text, read, whole_texts
 from flywheel.pool.anonymization.text import Anonymizer
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?")
 MOMENTS = frozenset({"timestamp"})
 """Keys of every log's own time, whose colons and digits would be looked at as an address and a number each time."""
+
+
+class Edge:
+    """Looks at every record of a service. ``kept`` names keys of the outermost one that are left out."""
+
+    def __init__(self, *, kept: frozenset[str] = NONE, detection: Detection = DEFAULT) -> None:
+        self._fields = FieldReader(kept=kept, detection=detection)
+        self._detection = detection
+
+    def may_find(self, record: Struct) -> bool:
+        """Whether there may be anything to remove; if not, ``remove`` would find nothing in the record's JSON.
+
+        What looks like a value is not asked whether it is one: in most records in which one does, there is one.
+        """
+        texts = self._fields.texts(record)
+        if not texts:
+            return texts is None
+        joined = SEPARATOR.join(texts)
+        if not joined.isascii() or "%" in joined or "\\" in joined or joined.count("\0") >= len(texts):
+            joined = read(texts)[1]  # it reads otherwise than it is written
+        others = chain(self._detection.detect_own(joined), find_in_columns(joined))
+        return first_look().may_find_in(joined) or next(others, None) is not None
+
+    def remove(self, document: dict[str, Any]) -> Counter[str]:
+        """Remove it from what JSON has, in place, and say how many values were replaced, by type."""
+        return remove_identifiers(document, detection=self._detection)
 
 
 def remove_identifiers(record: dict[str, Any] | list[Any], *, detection: Detection = DEFAULT) -> Counter[str]:
@@ -32,25 +63,9 @@ def remove_identifiers(record: dict[str, Any] | list[Any], *, detection: Detecti
     Returns:
         How many values were replaced, by type.
     """
-    places = [place for place in places_in(record, detection=detection) if not is_moment(place)]
-    if not may_find(places, detection=detection):
-        return Counter()
     anonymizer = Anonymizer(find=find_at_edge, detection=detection)
-    anonymizer.replace(places)
+    anonymizer.replace([place for place in places_in(record, detection=detection) if not is_moment(place)])
     return anonymizer.replaced
-
-
-def may_find(places: Sequence[Place], *, detection: Detection) -> bool:
-    """Whether anything is to be replaced in these places. Most records have nothing, and are told so at little cost."""
-    if not places:
-        return False
-    if any(place.type is not None and is_identifying(place.type, detection) for place in places):
-        return True
-    texts = [place.text for place in places]
-    joined = SEPARATOR.join(texts)
-    if not joined.isascii() or "%" in joined or "\\" in joined or joined.count("\0") >= len(texts):
-        joined = read(texts)[1]  # it reads otherwise than it is written
-    return next(found_in(joined, detection), None) is not None
 
 
 def is_moment(place: Place) -> bool:
@@ -62,7 +77,7 @@ def find_at_edge(
     texts: Sequence[str], *, named: Sequence[Named] = (), detection: Detection = DEFAULT
 ) -> list[list[Span]]:
     """Closed forms in each text, and what keys name of own types and of what identifies somebody or opens something."""
-    own = [one for one in named if is_identifying(one.type, detection)]
+    own = [one for one in named if detection.is_identifying(one.type)]
     views, joined = read(texts)
     spans = [*found_in(joined, detection), *whole_texts(texts, own, views, detection)]
     return by_text(spans, joined, views, texts)
@@ -70,10 +85,13 @@ def find_at_edge(
 
 def found_in(joined: str, detection: Detection) -> Iterator[Span]:
     """What goes whatever a key says of it: closed forms, and what the text around it says."""
-    yield from detection.detect_at_edge(joined)
+    yield from detection.detect_own(joined)
+    yield from EDGE.detect(joined)
     yield from (span for span in find_in_context(joined) if span.type in IDENTIFYING)
 
 
-def is_identifying(kind: str, detection: Detection) -> bool:
-    """Whether a key of this kind is enough for a value to go, whatever it looks like."""
-    return kind in IDENTIFYING or kind in detection.names
+@cache
+def first_look() -> FirstLook:
+    """At all closed forms, and all that gives away what is around it but headers of tables."""
+    triggers = (f"(?i:{trigger})" for trigger, *_ in FINDERS)
+    return FirstLook([*(form.pattern for form in EDGE.forms), *triggers])

@@ -25,18 +25,26 @@ from flywheel.pool.anonymization.checks import (
     postcode,
     quoted_value,
     secret_value,
+    signed,
     social_security,
+    street,
     titled,
     ungeneralized,
     with_digit,
 )
 from flywheel.pool.anonymization.keys import KEYS, NUMERIC, is_plausible
-
-MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
-DATE = (
-    r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
-    rf"|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH},? \d{{4}})"
+from flywheel.pool.anonymization.words import (
+    BIRTH_WORDS,
+    CLOSINGS,
+    DATE,
+    GREETINGS,
+    INTRODUCTIONS,
+    PHONE_WORDS,
+    POSTAL_WORDS,
+    SALUTATIONS,
+    TITLES,
 )
+
 CAPITALIZED = r"\p{Lu}[\pL'’-]+"
 NAME = rf"{CAPITALIZED}(?: {CAPITALIZED}){{0,3}}"
 STATES = (
@@ -51,6 +59,11 @@ STREETS = (
     "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Square|Sq|Terrace|Ter|Trail|Trl|Way"
     "|Parkway|Pkwy|Highway|Hwy|Circle|Cir|Alley|Crescent|Close|Row|Mews|Gardens|Grove|Plaza|Loop|Walk|Quay|Broadway"
 )
+STREETS_IN_ONE_WORD = (
+    "stra(?:ß|ss)e|str\\.|gasse|allee|chaussee|weg|platz|damm|laan|straat|gracht|plein|singel|gatan|gata|vägen|gade"
+    "|vejen|veien|vej|katu|ntie|utca"
+)
+STREETS_BEHIND_A_NAME = "Stra(?:ß|ss)e|Str\\.|Gasse|Allee|Chaussee|Weg|Platz|Damm"
 UNIT = r"(?:Suite|Ste\.?|Apt\.?|Apartment) #?\d+[A-Za-z]?"
 ASSIGNED = (
     r"(?i:\b[\w-]*(?:api[ _-]?key|secret|passw(?:or)?d|pwd|passphrase|token|credential"
@@ -58,6 +71,15 @@ ASSIGNED = (
     r"[\"'*`]{0,3}\s{0,3}(?:[:=]|(?i:is|was)\b)"
     r"(?:\s?\"[^\"\n]{4,200}\"|\s?'[^'\n]{4,200}'|[ \"'*`]{0,4}[^\s\"'`,;<>*]{6,})"
 )
+
+
+WORD = r"[^\s,;&<>\"'(){}|\[\]]{2,80}"
+QUOTED = r"\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'"
+ASSIGNABLE = {
+    "PERSON": rf"{QUOTED}|{WORD}(?-i:[ +]\p{{Lu}}[\pL'’.-]*){{0,3}}",
+    "STREET_ADDRESS": r"(?-i:\p{Lu})[\pL.'’-]*(?:[ +][\pL.'’-]+){0,4},?[ +]\d{1,4}[a-z]?\b",
+}
+"""What a key without quotes assigns: something in quotes or a word, unless it is of one of these types."""
 
 
 class Form(Struct, frozen=True):
@@ -91,8 +113,7 @@ def keyed(kind: str, names: str) -> Form:
         place = quoted_value(text, start, end)
         return place if place and is_plausible(kind, text[slice(*place)]) else None
 
-    value = rf"(?:\"[^\"\n]{{1,200}}\"|'[^'\n]{{1,200}}'{number})"
-    return Form(kind, rf"(?i)[\"']{names}[\"']\s*:\s*{value}", check, "key")
+    return Form(kind, rf"(?i)[\"']{names}[\"']\s*:\s*(?:{QUOTED}{number})", check, "key")
 
 
 def assigned(kind: str, names: str) -> Form:
@@ -102,20 +123,18 @@ def assigned(kind: str, names: str) -> Form:
         place = assigned_value(text, start, end)
         return place if place and is_plausible(kind, text[slice(*place)]) else None
 
-    value = r"(?:\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s,;&<>\"'(){}|\[\]]{2,80})"
-    return Form(kind, rf"(?i)(?:^|[\s,;({{?&<|]){names}\s?[:=>]\s?{value}", check, "key")
+    value = ASSIGNABLE.get(kind, rf"{QUOTED}|{WORD}")
+    return Form(kind, rf"(?i)(?:^|[\s,;({{?&<|]){names}\s?[:=>]\s?(?:{value})", check, "key")
 
 
 def forms_of_key(kind: str, names: str) -> tuple[Form, ...]:
     """How a key can name a value of this type. Secrets have a form of their own where nothing quotes the key."""
-    return (
-        (keyed(kind, names),) if kind in {"SECRET", "STREET_ADDRESS"} else (keyed(kind, names), assigned(kind, names))
-    )
+    return (keyed(kind, names),) if kind == "SECRET" else (keyed(kind, names), assigned(kind, names))
 
 
 def named(kind: str, words: str, value: str, check: Check | None = None) -> Form:
     """A value of this form behind a word that says what it is, with at most three small words between."""
-    small = r"(?:(?i:is|was|of|number|no|nr|at|to|on|the|my)\b[^\w\n]{1,6}){0,3}"
+    small = r"(?:(?i:is|was|of|number|no|nr|at|to|on|the|my|ist|lautet|es|est|al|au)\b[^\w\n]{1,6}){0,3}"
     pattern = rf"(?i:\b(?:{words})\b)[^\w\n]{{0,6}}{small}(?:{value})"
     return Form(kind, pattern, check or last_of(value), "word before it")
 
@@ -208,22 +227,28 @@ STATE_NUMBERS = (
 PHONES = (
     named(
         "PHONE_NUMBER",
-        r"phone|telephone|tel|mobile|cell(?:phone)?|fax|whatsapp|call(?: me| us)?|text me|dial",
-        r"\n?\+?\(?\d[\d().-]*(?:[ ]?[\d().-]+){0,6}\d",
+        PHONE_WORDS,
+        r"\n?\+?\(?\d[\d()./-]*(?:[ ]?[\d()./-]+){0,6}\d",
         phone,
     ),
     Form("PHONE_NUMBER", r"\+\d(?:[ .()/-]{0,3}\d){6,14}", phone),
     Form("PHONE_NUMBER", r"(?:1[ .-])?(?:\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}|[2-9]\d{2}[ .-]\d{3}[.-]\d{4})", phone),
     Form("PHONE_NUMBER", r"\(0\d{1,4}\) ?\d{3,4}[ -]?\d{3,4}|0\d{2,4} \d{3,4} \d{3,4}|0\d{3,4} \d{6,8}", phone),
     Form("PHONE_NUMBER", r"00[1-9]\d{0,2}(?:[ .-]\d{2,}){2,4}", phone),
-    Form("PHONE_NUMBER", r"0[1-9](?:[ .-]\d{2}){4}|[6-9]\d{4}[ -]\d{5}", phone),
-    Form("PHONE_NUMBER", r"\(\d{2}\) ?9?\d{4}-\d{4}|0\d{1,3}-\d{2,4}-\d{4}", phone),
+    Form("PHONE_NUMBER", r"0[1-9](?:[ .-]\d{2}){4}|[6-9]\d{4}[ -]\d{5}|0\d{1,3}[ /-]\d{3}(?: \d{2}){2}", phone),
+    Form("PHONE_NUMBER", r"\(\d{2}\) ?9?\d{4}-\d{4}|0\d{1,3}-\d{2,4}-\d{4}|0\d{2,3}-\d{3}-\d{3}", phone),
+    Form(
+        "PHONE_NUMBER",
+        r"0[1-9]\d{0,3}[/-]\d{6,8}|0\d{1,2} \d{8}|0\d \d{4} \d{4}|0\d{3}[ /]\d{2}(?:[ .]\d{2}){2}",
+        phone,
+    ),
+    Form("PHONE_NUMBER", r"0\d-\d{3} \d{3} \d{2}|8 ?\(\d{3}\) ?\d{3}-\d{2}-\d{2}", phone),
 )
 
 PEOPLE = (
     Form(
         "DATE_OF_BIRTH",
-        rf"(?i:\b(?:d\.?o\.?b\.?s?\b|dates? of birth|birth[ -]?(?:dates?|days?)\b|born\b))[^\d\n]{{0,60}}?(?i:{DATE})",
+        rf"(?i:\b(?:{BIRTH_WORDS}))[^\d\n]{{0,60}}?(?i:{DATE})",
         last_of(rf"(?i:{DATE})"),
         "word before it",
     ),
@@ -234,25 +259,31 @@ PEOPLE = (
         r"[\w.@-]*[\d_][\w.@-]*",
         identifier,
     ),
+    Form("PERSON", rf"\b(?:{TITLES})\b\.? (?:(?:{TITLES})\b\.? ){{0,2}}{NAME}", titled(TITLES), "title before it"),
     Form(
         "PERSON",
-        rf"\b(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Professor|Sir|Madam|Herr|Frau|Monsieur|Madame|Señora?|Sra?)\b\.? {NAME}",
-        titled,
-        "title before it",
-    ),
-    Form(
-        "PERSON",
-        r"(?i:\b(?:names?(?: is|'s| are|:)|i am|i'm|this is|(?:first|last|full|middle|family) names?)\b)[^\w\n]{0,6}"
+        rf"(?i:\b(?:{INTRODUCTIONS})\b)[^\w\n]{{0,6}}"
         rf"(?:{NAME}|\p{{Ll}}{{2,20}}(?: \p{{Ll}}{{2,20}}){{0,2}})",
-        introduced,
+        introduced(INTRODUCTIONS),
         "introduced as a name",
     ),
     Form(
         "PERSON",
-        r"\b(?i:hi|hello|hey|dear|thanks|thank you|regards|sincerely|welcome|welcome back|cheers|passengers?)\b"
-        rf"[,:*]{{0,3}} {CAPITALIZED}(?: {CAPITALIZED}){{0,2}}",
-        introduced,
+        rf"\b(?i:{GREETINGS})\b[,:*]{{0,3}} {CAPITALIZED}(?: {CAPITALIZED}){{0,2}}",
+        introduced(GREETINGS),
         "greeted",
+    ),
+    Form(
+        "PERSON",
+        rf"\b(?:{SALUTATIONS}) {CAPITALIZED}(?: {CAPITALIZED}){{0,2}} ?[,!:.\n]",
+        introduced(SALUTATIONS),
+        "greeted",
+    ),
+    Form(
+        "PERSON",
+        rf"(?i:\b(?:{CLOSINGS}))[,.!]?(?:\r?\n){{1,2}}{CAPITALIZED}(?: {CAPITALIZED}){{0,2}}",
+        signed,
+        "below the end of a letter",
     ),
 )
 
@@ -266,17 +297,27 @@ ADDRESSES = (
     Form("STREET_ADDRESS", r"(?i:\bP\.? ?O\.? ?Box) \d+"),
     Form(
         "STREET_ADDRESS",
-        r"\b\p{Lu}[\pL-]*(?:straße|strasse|gasse|allee|laan|straat|gatan|vägen|gade|utca) \d{1,4}[a-z]?\b",
+        rf"\p{{Lu}}[\pL-]*(?:{STREETS_IN_ONE_WORD}|r (?:{STREETS_BEHIND_A_NAME})|-(?:{STREETS_BEHIND_A_NAME})) "
+        r"?\d{1,4}(?: ?[a-z]\b)?",
+        street,
     ),
     Form(
         "STREET_ADDRESS",
-        r"\b\d{1,4}(?: bis| ter)?,? (?:rue|avenue|boulevard|place|chemin|allée|impasse|quai) "
-        r"(?:(?:de la|de l'|du|des|de|d') ?)?\p{Lu}[\pL'-]+(?: \p{Lu}[\pL'-]+){0,3}",
+        r"\p{Lu}\pL+ (?:utca|út|tér|körút|náměstí|ulice|třída|vei|vej|väg|Caddesi|Cad\.|Sokak|Sokağı|Sok\.|Bulvarı)"
+        r",? (?:No: ?)?\d{1,4}[a-z]?\b",
+    ),
+    Form("STREET_ADDRESS", r"\b(?:ul|Ul)\. (?:\p{Lu}[\pL-]+ ){1,3}\d{1,4}[a-zA-Z]?\b(?:/\d{1,4})?"),
+    Form("STREET_ADDRESS", r"(?:ул|просп)\. \p{Lu}\pL+,? (?:д\. ?)?\d{1,4}"),
+    Form(
+        "STREET_ADDRESS",
+        r"\b\d{1,4}(?: bis| ter)?,? (?:(?:rue|avenue|boulevard|place|chemin|allée|impasse|quai) "
+        r"(?:(?:de la|de l'|du|des|de|d') ?)?|(?:route|cours|faubourg|passage|square) (?:de la |de l'|du |des |de |d'))"
+        r"\p{Lu}[\pL'-]+(?: \p{Lu}[\pL'-]+){0,3}",
     ),
     Form(
         "STREET_ADDRESS",
-        r"\b(?:Via|Viale|Piazza|Corso|Calle|Avenida|Rua|Paseo|Carrer) (?:\p{Ll}+ ){0,2}"
-        r"\p{Lu}[\pL'-]+(?: \p{Lu}[\pL'-]+){0,3},? (?:n[º°.] ?)?\d{1,4}\b",
+        r"\b(?:Via|Viale|Vicolo|Piazza|Corso|Largo|Calle|C/|Avenida|Av(?:da)?\.|Plaza|Rua|Travessa|Praça|Paseo|Carrer) "
+        r"(?:\p{Ll}+ ){0,2}\p{Lu}[\pL'-]+(?: \p{Lu}[\pL'-]+){0,3},? (?:n[º°.] ?)?\d{1,4}\b",
     ),
     Form(
         "ZIP_CODE",
@@ -284,7 +325,7 @@ ADDRESSES = (
         last_of(r"\d{5}(?:-\d{4})?"),
         "state before it",
     ),
-    named("ZIP_CODE", r"zip(?:[ -]?codes?)?|post(?:al)?[ -]?codes?", r"\d{4,5}(?:-\d{4})?\b"),
+    named("ZIP_CODE", POSTAL_WORDS, r"\d{4,5}(?:-\d{4})?\b"),
     Form(
         "ZIP_CODE", r"\b[A-Z]{1,2}\d[A-Z\d]? \d[A-BD-HJLNP-UW-Z]{2}\b|\b[ABCEGHJ-NPRSTVXY]\d[A-Z] \d[A-Z]\d\b", postcode
     ),

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from flywheel.pool.anonymization.checks import CODE, PLACEHOLDER
+from flywheel.pool.anonymization.words import KEYS_ABROAD, unaccented
 
-KEYS: tuple[tuple[str, str], ...] = (
+NAMES: tuple[tuple[str, str], ...] = (
     (
         "PERSON",
         r"(?:(?:first|last|middle|given|family|full|sur|maiden|nick|display|legal)[ _-]?names?|fname|lname"
@@ -19,7 +20,8 @@ KEYS: tuple[tuple[str, str], ...] = (
     (
         "PHONE_NUMBER",
         r"(?:(?:home|work|mobile|cell|contact|customer|daytime|office)?[ _-]?(?:tele)?phone(?:[ _-]?(?:number|no))?"
-        r"|mobile(?:[ _-]?(?:number|no))?|cell(?:[ _-]?number)?|fax(?:[ _-]?number)?|whatsapp|msisdn)",
+        r"|mobile(?:[ _-]?(?:number|no))?|cell(?:[ _-]?number)?|fax(?:[ _-]?number)?|whatsapp|msisdn"
+        r"|tel(?:[ _-]?n[ro])?)",
     ),
     (
         "DATE_OF_BIRTH",
@@ -59,7 +61,12 @@ KEYS: tuple[tuple[str, str], ...] = (
         r"|connection[ _-]?string)|pwd|cvv|cvc|security[ _-]?code)",
     ),
 )
-"""Type of value and what names it, lower case; camelCase is told from its capitals."""
+"""Type of value and what names it in English."""
+KEYS = tuple(
+    (kind, f"(?:{names}|{unaccented(KEYS_ABROAD[kind]).replace(' ', '[ _-]?')})" if kind in KEYS_ABROAD else names)
+    for kind, names in NAMES
+)
+"""The same in other languages too, lower case; camelCase is told from its capitals."""
 
 NUMERIC = frozenset({"PHONE_NUMBER", "ZIP_CODE", "USER_ID", "CREDIT_CARD", "BANK_ACCOUNT", "NATIONAL_ID", "US_SSN"})
 """What may be a bare number in JSON."""

@@ -60,7 +60,7 @@ def words_known() -> dict[str, int]:
     known: dict[str, int] = {}
     for kind, word in listed_names():
         known[word] = known.get(word, 0) | kind
-    for name, kind in (("common_words", COMMON), ("places", PLACE)):
+    for name, kind in (("common_words", COMMON), ("common_words_abroad", COMMON), ("places", PLACE)):
         text = files("flywheel.pool.anonymization").joinpath(f"data/{name}.txt").read_text(encoding="utf-8")
         for line in text.split():
             word = line.capitalize()

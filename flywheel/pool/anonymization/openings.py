@@ -16,6 +16,12 @@ LINE = r"[^\n\0]{0,300}?"
 WORD = r"[\"']?(?P<v>[^\s\"'$<{(\[-][^\s\"']*)"
 AUTHORIZATION, OF_HEADER = r"authorization[\"']? ?[:=] ?[\"']?", r"[^\s\"'`,;<>{}$]"
 OF_URL = r"[^\s\"'<>&#;,\[\]]"
+ONCE = (
+    "resets?|invites?|invitations?|magic|verify|verifications?|unsubscribe|confirm|confirmations?|activate|activations?"
+    "|recover|share"
+)
+"""What a link is for that whoever has it may use."""
+SLUG = r"(?:[a-z]+|v?\d+)(?:[_-](?:[a-z]+|v?\d+))*(?![\w~-])"  # words and numbers: the name of a page
 
 
 class Rule(Struct, frozen=True):
@@ -39,7 +45,20 @@ LINKS = (
         r"|awsaccesskeyid|googleaccessid)=",
         rf"[?&#;][\w-]+=(?P<v>{OF_URL}{{4,}})",
     ),
-    Rule(r"[?&](?:key|code|auth|sid|k)=", rf"[?&]\w+=(?P<v>{OF_URL}{{8,}})", is_strict=True),
+    Rule(
+        r"[?&](?:key|code|auth|sid|k|otp|jwt|ticket|invit(?:e|ation)|reset|session_?id"
+        r"|(?:confirm|verif|activat|invit|access|auth)[a-z]*_(?:code|key))=",
+        rf"[?&]\w+=(?P<v>{OF_URL}{{8,}})",
+        is_strict=True,
+    ),
+    Rule(
+        rf"/(?:[a-z]+[_-])?(?:{ONCE})(?:[_-][a-z]+)?/",
+        rf"/[a-z_-]+/(?:[\w=-]{{1,40}}/){{0,2}}?(?P<v>(?!{SLUG})[\w~-]{{16,}})",
+        is_strict=True,
+    ),
+    Rule(r"chat\.whatsapp\.com/", r"chat\.whatsapp\.com/(?P<v>[\w-]{12,})"),
+    Rule(r"t\.me/(?:joinchat/|\+)", r"t\.me/(?:joinchat/|\+)(?P<v>[\w-]{12,})"),
+    Rule(r"/shared_invite/", r"/shared_invite/(?P<v>[\w~-]{12,})"),
     Rule(r"://[0-9a-z_]{16,}@", r"://(?P<v>\w{16,})@", is_strict=True),
 )
 HEADERS = (

@@ -2,7 +2,6 @@
 
 import re
 from bisect import bisect_left
-from calendar import month_abbr
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -11,16 +10,17 @@ from msgspec import Struct
 
 from flywheel.pool.anonymization.checks import is_wordy
 from flywheel.pool.anonymization.detectors import Span
-from flywheel.pool.anonymization.forms import DATE
+from flywheel.pool.anonymization.words import DATE, MONTHS
 
-MONTHS = {month.lower(): number for number, month in enumerate(month_abbr) if month}
-BIRTH = "(?i)birth|dob|born|passenger|patient"
+BIRTH = "(?i)birth|dob|born|passenger|patient|gebor|geburt|naissance|naci|nasci|geboorte"
 POSTAL = r"zip\b|post(?:al)?[ _-]?code"
 IS_POSTAL = re.compile(r"(?<![.\w])zip\b(?!\()|post(?:al)?[ _-]?code", re.IGNORECASE)
 NEAR = 200  # characters behind such a word
 FIVE_DIGITS = re.compile(r"\d{5}(?<![\w$€£#./-]\d{5})(?:-\d{4})?(?![\w/%-]|[.,]\d)")
+BEHIND_STREET = re.compile(r"(?:, ?|,?\r?\n[ \t]*)(?:[A-Z]{1,2}-)?(\d{5}|\d{4}(?: [A-Z]{2})?|\d{2}-\d{3})(?= [^\W\d_])")
+BORN = re.compile(r"[^\d\n.;]{0,30}\bgeboren\b")  # behind the date, as German and Dutch have it
 BESIDE = re.compile(r"[\s|(,;:*_–—-]{1,8}(?:<br>\s*)?\Z")  # between a name and its date
-PARTS = re.compile(r"[A-Za-z]{3,}|\d+")
+PARTS = re.compile(r"[^\W\d_]{3,}|\d+")
 
 
 MAILBOX = re.compile(
@@ -71,12 +71,17 @@ def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
         behind = FIVE_DIGITS.match(text, end + 2) if text.startswith(", ", end) else None
         if behind:
             yield Span(*behind.span(), "ZIP_CODE", "five digits behind a name")
+    for span in spans:
+        behind = BEHIND_STREET.match(text, span.end) if span.type == "STREET_ADDRESS" else None
+        if behind:
+            yield Span(*behind.span(1), "ZIP_CODE", "behind a street")
 
 
 def birth_dates(text: str, data: bytes, spans: Sequence[Span], ends: Collection[int]) -> Iterator[Span]:
     """Further dates of birth in a text that speaks of birth, by those that were found, and by persons in it."""
     known = {day for span in spans if span.type == "DATE_OF_BIRTH" for day in days_of(text[span.start : span.end])}
-    if not known and not ends:
+    is_german = "geboren" in text
+    if not known and not ends and not is_german:
         return
     for match in patterns().date.finditer(data):
         first, last = match.span()
@@ -86,6 +91,8 @@ def birth_dates(text: str, data: bytes, spans: Sequence[Span], ends: Collection[
             yield Span(first, last, "DATE_OF_BIRTH", "a date of birth of the same record")
         elif follows_one(text, first, ends):
             yield Span(first, last, "DATE_OF_BIRTH", "beside a name in a text about birth")
+        elif is_german and BORN.match(text, last):
+            yield Span(first, last, "DATE_OF_BIRTH", "word behind it")
 
 
 def follows_one(text: str, start: int, ends: Collection[int]) -> bool:
@@ -99,14 +106,15 @@ def patterns() -> Patterns:
     """The patterns, compiled at first use."""
     import re2
 
-    return Patterns(re2.compile(BIRTH), re2.compile(f"(?i){POSTAL}"), re2.compile(rf"(?i){DATE}"))
+    date = re.sub(r"[^\x00-\x7f]", r"\\?", DATE)  # every letter outside ASCII reads as ``?``
+    return Patterns(re2.compile(BIRTH), re2.compile(f"(?i){POSTAL}"), re2.compile(f"(?i){date}"))
 
 
 @lru_cache(maxsize=4_096)
 def days_of(written: str) -> frozenset[tuple[int, int, int]]:
     """The days that a date may mean: year, month, day; ``03/12/1990`` may be two."""
     parts = PARTS.findall(written)
-    names = [MONTHS[part[:3].lower()] for part in parts if part[:3].lower() in MONTHS]
+    names = [month for part in parts if (month := month_of(part.lower()))]
     numbers = [int(part) for part in parts if part.isdigit()]
     if names and len(numbers) == 2:
         day, year = numbers
@@ -117,6 +125,11 @@ def days_of(written: str) -> frozenset[tuple[int, int, int]]:
         return valid((numbers[0], numbers[1], numbers[2]))
     first, second, year = numbers
     return valid((year, first, second)) | valid((year, second, first))
+
+
+def month_of(name: str) -> int | None:
+    """The number of a month; ``juin`` and ``juillet`` begin alike."""
+    return MONTHS.get(name[:4]) or MONTHS.get(name[:3])
 
 
 def valid(day: tuple[int, int, int]) -> frozenset[tuple[int, int, int]]:

@@ -14,7 +14,7 @@ from flywheel.pool.anonymization.keys import NUMERIC, is_plausible, type_of_key
 
 TRIGGER = (
     r"(?:^|[\n|,;\t+\"-])[\w .()/#?-]*"
-    r"(?:nam|nom|apellido|mail|phone|telef|tel\b|mobil|m\?vil|ssn|social|passw|contrase|kennw|adress|address|stra|direcci"
+    r"(?:nam|nom|naam|apellido|mail|phone|telef|tel\b|mobil|m\?vil|handy|rufnummer|ssn|social|passw|contrase|kennw|adress|address|stra|direcci"
     r"|zip|plz|post|birth|naci|naiss|dob|geburt|secret|api.?key|card|iban|account|kund|client|customer|patient|passenger"
     r"|employee|user|owner|tax|passport)[\w .()/#?-]*[\"']?[|,;\t\r\n]"
 )
@@ -36,23 +36,13 @@ CELL = {
 }
 PERSONS = frozenset({
     "customer", "client", "patient", "passenger", "employee", "guest", "contact", "contact person", "member", "owner",
-    "kunde", "kundin", "cliente", "vorname", "nachname", "familienname", "nombre", "apellido", "apellidos", "nom",
-    "prenom", "prénom", "cognome",
+    "kunde", "kundin", "cliente", "nombre", "nom",
 })  # fmt: skip
 """Names of columns that a person's name stands in, if it looks like one."""
 USERS = {"user": "PERSON", "username": "PERSON", "login": "PERSON"}
 OPENING = {"token": "SECRET", "pass": "SECRET", "pw": "SECRET"}
 BESIDE_OTHERS = {**USERS, **OPENING, **dict.fromkeys(("name", "names", "person", "surname"), "PERSON")}
 """The same where another column identifies somebody or opens something: alone they may be of words or products."""
-COLUMNS = {
-    "PHONE_NUMBER": "telefon|telefonnummer|handy|mobil|tel|teléfono|telefono|móvil|téléphone|portable",
-    "STREET_ADDRESS": "straße|strasse|anschrift|adresse|dirección|direccion|indirizzo",
-    "ZIP_CODE": "postleitzahl|code postal|código postal",
-    "DATE_OF_BIRTH": "geburtsdatum|geburtstag|date de naissance|fecha de nacimiento",
-    "SECRET": "passwort|kennwort|contraseña|mot de passe",
-}
-TYPES = {name: kind for kind, names in COLUMNS.items() for name in names.split("|")}
-"""What names of columns say that keys do not."""
 WORDS = re.compile(r"[^\W\d_][^\W\d_'’.-]*(?:[ ,'’.-]{1,2}[^\W\d_][^\W\d_'’.-]*){0,5}\.?")
 FEWEST_DIGITS = 3  # of a bare number that is somebody's: fewer are counts
 
@@ -191,7 +181,7 @@ def types_of(names: Sequence[str]) -> tuple[str | None, ...]:
     if not all(map(NAME.fullmatch, names)):
         return ()
     bare = [name.strip(" \"'") for name in names]
-    types = [("PERSON" if name.lower() in PERSONS else TYPES.get(name.lower())) or type_of_key(name) for name in bare]
+    types = ["PERSON" if name.lower() in PERSONS else type_of_key(name) for name in bare]
     plain = {name.lower() for name in bare}
     if any(types) or not (plain.isdisjoint(USERS) or plain.isdisjoint(OPENING)):
         types = [kind or BESIDE_OTHERS.get(name.lower()) for name, kind in zip(bare, types, strict=True)]

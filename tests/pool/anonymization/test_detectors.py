@@ -11,7 +11,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flywheel.pool.anonymization.canaries import CANARIES
-from flywheel.pool.anonymization.detectors import EDGE, EVERYTHING, FOLDED, Detector, alternation, bytewise, loosened
+from flywheel.pool.anonymization.context import FINDERS
+from flywheel.pool.anonymization.detectors import (
+    EDGE,
+    EVERYTHING,
+    FOLDED,
+    Detector,
+    Span,
+    alternation,
+    bytewise,
+    loosened,
+)
 from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, Family
 from flywheel.pool.anonymization.views import View, views_of
 
@@ -38,6 +48,18 @@ PIECES = (
         "é",
         "名",
         "card ",
+    ),
+    *(
+        "Ich heiße ",
+        "né le ",
+        "3. März 1980",
+        "Straße 12",
+        "prénom",
+        "PRÉNOM",
+        "Tél",
+        "Liebe Grüße\n",
+        "ab:cd:",
+        "0171/",
     ),
     *("phone ", "/home/ann/x.py", "C:\\Users\\ann\\x", "password: ", "https://u:p@h/x", "aaaa@", "+1 415 555 0132"),
 )
@@ -80,6 +102,12 @@ def loosened_families() -> Iterator[Family]:
     return (family for family in FAMILIES if family.is_loosened)
 
 
+def loosened_patterns() -> Iterator[str]:
+    """Theirs, and the triggers that the edge's first look is at."""
+    yield from (form.pattern for family in loosened_families() for form in family.forms)
+    yield from (trigger for trigger, *_ in FINDERS)
+
+
 @settings(deadline=None)
 @given(GLUED)
 @example("Señora Ångström, 12 Große Straße 5, José’s driver’s license D1234567")
@@ -102,17 +130,15 @@ def test_letters_that_are_ascii_ones_where_case_does_not_matter_hide_nothing(tex
 
 
 def test_no_negated_class_of_loosened_patterns_names_what_is_outside_ascii() -> None:
-    for family in loosened_families():
-        for form in family.forms:
-            for negated in re.findall(r"\[\^(?:\\.|[^\]\\])+\]", form.pattern):
-                assert negated.isascii(), form.pattern
-                assert "\\p" not in negated, form.pattern
+    for pattern in loosened_patterns():
+        for negated in re.findall(r"\[\^(?:\\.|[^\]\\])+\]", pattern):
+            assert negated.isascii(), pattern
+            assert "\\p" not in negated, pattern
 
 
 def test_braces_of_loosened_patterns_are_bounds() -> None:
-    for family in loosened_families():
-        for form in family.forms:
-            assert not re.search(r"\\\{|\[[^\]]*\{\d", form.pattern), form.pattern
+    for pattern in loosened_patterns():
+        assert not re.search(r"\\\{|\[[^\]]*\{\d", pattern), pattern
 
 
 @pytest.mark.parametrize(
@@ -172,3 +198,19 @@ def test_a_view_of_plain_text_is_the_text() -> None:
 
 def test_a_form_of_a_lines_beginning_is_none_behind_a_refused_one() -> None:
     assert [span.type for span in EVERYTHING.detect("\n155550199 dob:7\\")] == []
+
+
+def test_a_row_of_hex_groups_is_asked_once_for_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    found_at = Detector._found_at
+
+    def counted(self: Detector, text: str, data: bytes, first: int, last: int, *, start: int) -> Span | None:
+        asked.append(first)
+        return found_at(self, text, data, first, last, start=start)
+
+    monkeypatch.setattr(Detector, "_found_at", counted)
+    row = "a:" * 1_000
+    assert list(EVERYTHING.detect(row)) == []
+    assert len(asked) <= 10
+    found = "".join(f"{'ab:' * count}555-123-4567 10.0.0.1 ann@example.org\n" for count in range(1, 20))
+    assert [span.type for span in EVERYTHING.detect(found)].count("EMAIL_ADDRESS") == 19
