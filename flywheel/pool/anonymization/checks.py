@@ -42,6 +42,7 @@ NO_STREETS = frozenset({
     "Steckplatz", "Tabellenplatz", "Ausweg", "Heimweg", "Hinweg", "Rechtsweg", "Rückweg", "Umweg", "Brigade",
 })  # fmt: skip
 ROUTE = re.compile(r"/(?:api|v\d+)(?:/|\b)")
+LONGEST_ROUTE = 500  # characters; of a longer one each part that may begin a path would be asked for it to its end
 SYSTEM = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/usr/bin/env", "/bin/sh", "/bin/bash"})
 GENERALIZED = re.compile(r"(?:~|[A-Za-z]:)?[/\\]+\[PATH(?:_\d+)?\]")  # a path that was replaced
 VERSION = re.compile(r"(?:\bv(?:er(?:sion)?)?\.?[\"']?[ \t:=]*[\"']?|[=><~!]=\s?|@)\Z", re.IGNORECASE)
@@ -172,9 +173,23 @@ def is_written_out(value: str) -> bool:
     return value == "::1" or (len(groups) >= 2 and any(len(group) >= 3 for group in groups))
 
 
+def behind_one(begins: str, check: Check) -> Check:
+    """The check of what stands behind one character, which the pattern takes too, or at the beginning of everything.
+
+    What must not stand before a path is so left to the automaton: of a long one that is none, each slash would be
+    asked for the path to its end. ``begins`` is how the value begins.
+    """
+    opening = re.compile(begins)
+
+    def checked(text: str, start: int, end: int) -> Place | None:
+        return check(text, start if start == 0 and opening.match(text) else start + 1, end)
+
+    return checked
+
+
 def home(text: str, start: int, end: int) -> Place | None:
-    """A path below somebody's home, whatever stands before it."""
-    if GENERALIZED.search(text, start, end) or text[start - 1 : start].isalnum():
+    """A path below somebody's home."""
+    if GENERALIZED.search(text, start, end):
         return None
     while text[end - 1] in ".,":
         end -= 1
@@ -203,13 +218,10 @@ def street(text: str, start: int, end: int) -> Place | None:
 
 
 def path(text: str, start: int, end: int) -> Place | None:
-    """A path that begins here, not the path of a URL, a fraction or an alternative (``and/or``)."""
-    before = text[start - 1 : start]
-    if before.isalnum() or before in {"/", ":", ".", "_", "-", ")", "]", "<", "}", "#"}:
-        return None
+    """A path that nobody publishes."""
     while text[end - 1] in ".,":
         end -= 1
-    is_public = text[start:end] in SYSTEM or ROUTE.match(text, start) is not None
+    is_public = text[start:end] in SYSTEM or (end - start <= LONGEST_ROUTE and ROUTE.match(text, start) is not None)
     return None if is_public or GENERALIZED.match(text, start) else (start, end)
 
 

@@ -17,6 +17,8 @@ address has, each of which would be asked for one.
 """
 BETWEEN = frozenset(bytes([code]) for code in b" \t\n\r\"'`()[]{}<>,;:=*|")
 """What no form reaches back over: where one stands before a match, the first form that matches is the one."""
+OPENING = frozenset({b"/", b"~"})
+"""What a path begins with, whose forms take the character before it too: it may be the last one of another value."""
 LONGEST = 256  # bytes that a form may need to be told apart; what is longer is one match of the automaton
 PATIENCE = 16
 """Bytes of matches that are none once bounds count, for each byte of a text; then bounds count at once: linear time."""
@@ -91,6 +93,8 @@ class Detector:
             yield found
             taken = text[characters : found.end]
             position = first + (len(taken.encode("utf-8", "surrogatepass")) if wide else len(taken))
+            if data[position : position + 1] in OPENING:
+                position = max(first + 1, position - 1)
 
     def _found_at(self, text: str, data: bytes, first: int, last: int, *, start: int) -> Span | None:
         """What the first form says that matches at this byte and whose check does not refuse it."""

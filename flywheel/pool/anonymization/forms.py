@@ -11,6 +11,7 @@ from flywheel.pool.anonymization.checks import (
     account_name,
     alone,
     assigned_value,
+    behind_one,
     card,
     card_behind,
     home,
@@ -331,14 +332,21 @@ ADDRESSES = (
     ),
 )
 
+BEFORE_PATH = r"(?:^|[\x00-\x20!\"$%&'(*+,;=>?@\[\\^`{|~\x7f]|[^\x00-\x7f\pL\pN])"
+"""What a path may stand behind: it is not that of a URL, a fraction or an alternative (``and/or``)."""
+BEFORE_HOME = r"(?:^|[^\pL\pN])"
 PATHS = (
     Form(
         "FILE_PATH",
         r"\b[A-Za-z]:\\+Users\\+[^\\/:*?\"<>|\n]{1,40}\\+(?:[^\\/:*?\"<>|\s]+\\+)*[^\\/:*?\"<>|\s]*",
     ),
-    Form("FILE_PATH", r"(?:file://|\b[A-Za-z]:)?/(?:home|Users)/[^\s/:\"'<>|,;()]+(?:/[\pL\pN_.@+\[\]-]*)*", home),
-    Form("FILE_PATH", r"~[\pL\pN_.-]+(?:/[\pL\pN_.@+\[\]-]+)+/?", home),
-    Form("FILE_PATH", r"(?:~|/[\pL\pN_.@+-]+)(?:/[\pL\pN_.@+\[\]-]+)+/?", path),
+    Form(
+        "FILE_PATH",
+        rf"{BEFORE_HOME}(?:file://|\b[A-Za-z]:)?/(?:home|Users)/[^\s/:\"'<>|,;()]+(?:/[\pL\pN_.@+\[\]-]*)*",
+        behind_one(r"file://|[A-Za-z]:/|/(?:home|Users)/", home),
+    ),
+    Form("FILE_PATH", rf"{BEFORE_HOME}~[\pL\pN_.-]+(?:/[\pL\pN_.@+\[\]-]+)+/?", behind_one(r"~[^~]", home)),
+    Form("FILE_PATH", rf"{BEFORE_PATH}(?:~|/[\pL\pN_.@+-]+)(?:/[\pL\pN_.@+\[\]-]+)+/?", behind_one("[/~]", path)),
     Form("FILE_PATH", r"\b[A-Za-z]:\\+(?:[^\\/:*?\"<>|\s]+\\+)*[^\\/:*?\"<>|\s]+", ungeneralized),
 )
 

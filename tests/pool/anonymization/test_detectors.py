@@ -133,7 +133,16 @@ def test_no_negated_class_of_loosened_patterns_names_what_is_outside_ascii() -> 
     for pattern in loosened_patterns():
         for negated in re.findall(r"\[\^(?:\\.|[^\]\\])+\]", pattern):
             assert negated.isascii(), pattern
-            assert "\\p" not in negated, pattern
+
+
+def test_negated_classes_of_letters_match_every_character_that_they_match_as_written() -> None:
+    classes = {one for pattern in loosened_patterns() for one in re.findall(r"\[\^(?:\\.|[^\]\\])*\\p.*?\]", pattern)}
+    assert classes
+    characters = [chr(code) for code in range(0x3100) if not 0xD800 <= code < 0xE000]
+    for one in classes:
+        written, in_bytes = re2.compile(one), alternation([bytewise(one)], in_bytes=True)
+        for character in filter(written.fullmatch, characters):
+            assert in_bytes.fullmatch(character.encode()) is not None, (one, character)
 
 
 def test_braces_of_loosened_patterns_are_bounds() -> None:

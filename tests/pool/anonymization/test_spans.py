@@ -283,7 +283,7 @@ def test_anonymizing_is_deterministic_and_idempotent(text: str) -> None:
 HOSTILE = (
     "/a", "1 ", "a@", "1.", "-----BEGIN PRIVATE KEY-----", "Ann Lee ", '"name": ', '\\"', '{"a":"', "%40", "4111 1111 ",
     "a_b_1 ", "password=", "1-", "é", "[", "dob 1", "zip 12345 ", "My name is ", "user id: ", "0123456789", "aa:",
-    "Ab1+/",
+    "Ab1+/", "./", "é/", "1/foo/aaaa", "a/home/b", "+/api/v1", "[/api/x", "x/home/~",
 )  # fmt: skip
 
 
@@ -308,3 +308,24 @@ def test_ten_megabytes_are_no_trouble() -> None:
 def test_a_form_that_begins_at_the_end_of_a_word_is_found() -> None:
     text = "What is the limit for card 501864667909?"  # the form begins with the space before "card"
     assert [(text[span.start : span.end], span.type) for span in find_spans(text)] == [("501864667909", "CREDIT_CARD")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/srv/app/main.py", ["/srv/app/main.py"]),
+        ("in /srv/app/main.py, line 3", ["/srv/app/main.py"]),
+        ("see ./srv/app/main.py and and/or/not", []),
+        ("https://example.org/srv/app", []),
+        ("x~/app/main.py", ["/app/main.py"]),
+        ("~/app/main.py", ["~/app/main.py"]),
+        ("//home/ann/x", ["/home/ann/x"]),
+        ("C:/Users/ann/x and file:///home/ann/y", ["C:/Users/ann/x", "file:///home/ann/y"]),
+        ("xC:/Users/ann/x", ["/Users/ann/x"]),
+        ("x/home/ann", []),
+        ("C:\\data\\in;/home/ann/x", ["C:\\data\\in;", "/home/ann/x"]),
+        ("ann@example.org /srv/app/x", ["ann@example.org", "/srv/app/x"]),
+    ],
+)
+def test_a_path_begins_where_no_word_or_link_goes_on(text: str, expected: list[str]) -> None:
+    assert [text[span.start : span.end] for span in find_spans(text)] == expected
