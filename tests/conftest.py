@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
@@ -13,6 +14,10 @@ from psycopg import sql
 from flywheel.database import upgrade, url_with
 from flywheel.services.postgres import EmbeddedPostgres
 from flywheel.settings import Settings
+
+# No test is timed: an example may wait for what is compiled at first use, and for a machine with other work.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 TEMPLATE = "flywheel_template"
 MEMORY, ROOM = Path("/dev/shm"), 2 * 1024**3

@@ -195,7 +195,7 @@ def test_whatever_is_sent_the_answer_is_one_that_is_described(client: TestClient
     for operation in operations:
 
         @given(case=operation.as_strategy())
-        @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+        @settings(max_examples=15, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
         def answered(case: Any) -> None:
             response = case.call(session=client, headers={"Authorization": client.headers["Authorization"]})
             case.validate_response(response, checks=CHECKS)

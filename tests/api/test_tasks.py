@@ -317,7 +317,7 @@ def test_whatever_is_sent_the_answer_is_one_that_is_described(client: TestClient
     for operation in operations:
 
         @given(case=operation.as_strategy())
-        @bounded(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+        @bounded(max_examples=15, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
         def answered(case: Any) -> None:
             if "wait" in (case.query or {}):
                 case.query["wait"] = 0

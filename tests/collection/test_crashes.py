@@ -154,7 +154,5 @@ class SegmentStates(RuleBasedStateMachine):
         self.folder.rmdir()
 
 
-SegmentStates.TestCase.settings = settings(
-    max_examples=100 * max(1, ROUNDS // 200), stateful_step_count=20, deadline=None
-)
+SegmentStates.TestCase.settings = settings(max_examples=100 * max(1, ROUNDS // 200), stateful_step_count=20)
 TestSegmentStates = SegmentStates.TestCase

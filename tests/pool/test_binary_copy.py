@@ -47,7 +47,7 @@ def copied(pool: BenchmarkPool, *batches: pa.RecordBatch) -> list[tuple[Any, ...
         return connection.execute(f"SELECT {', '.join(COLUMNS)} FROM copied ORDER BY place").fetchall()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(ROWS, max_size=8), cut=st.integers(0, 8))
 def test_rows_come_back_as_they_were(pool: BenchmarkPool, rows: list[tuple[Any, ...]], cut: int) -> None:
     schema = arrow_schema(COLUMNS)

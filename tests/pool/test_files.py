@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flywheel.pool.digests import Digest
@@ -11,7 +11,6 @@ from flywheel.pool.files import ROWS_AT_ONCE, batch_of, batches_of, lake_file, r
 SCHEMA = pa.schema([("payload", pa.string())])
 
 
-@settings(deadline=None)  # the first example imports what Arrow computes with
 @given(texts=st.lists(st.text()))
 def test_texts_in_utf_8_are_the_column_that_they_are_as_str(texts: list[str]) -> None:
     batch = batch_of([{"payload": text} for text in texts], schema=SCHEMA)

@@ -21,7 +21,7 @@ def prose(chance: random.Random, words: int = 120) -> list[str]:
 
 
 @given(st.lists(st.text(max_size=40), max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_two_kept_texts_are_the_same_and_one_of_each_stays(texts: list[str]) -> None:
     gone = left_out(texts)
     kept = [text for number, text in enumerate(texts) if number not in gone]
@@ -30,7 +30,7 @@ def test_no_two_kept_texts_are_the_same_and_one_of_each_stays(texts: list[str]) 
 
 
 @given(st.integers(0, 10_000), st.integers(2, 40))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_earlier_of_two_near_texts_stays(seed: int, others: int) -> None:
     chance = random.Random(seed)
     words = prose(chance)

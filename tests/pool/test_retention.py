@@ -252,7 +252,7 @@ def test_an_empty_pool_has_nothing_to_remove(pool: BenchmarkPool) -> None:
     assert list_days(pool) == ()
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     ages=st.sets(st.integers(0, 800), min_size=1, max_size=3),
     waits=st.lists(st.sampled_from([1, 6, 83, 640]), max_size=3),

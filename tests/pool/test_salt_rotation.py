@@ -165,7 +165,7 @@ def chain(pool: BenchmarkPool, day: date) -> list[Callable[[], object]]:
 DAYS = count(1)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(begun=st.integers(0, 8), erased=st.integers(0, 8), after_days=st.booleans())
 def test_no_tenant_is_lost_from_erasure_whenever_the_salt_is_rotated(
     pool: BenchmarkPool, begun: int, erased: int, after_days: bool

@@ -235,7 +235,7 @@ log_lines = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(segments=st.lists(st.lists(log_lines, max_size=10), max_size=4))
 def test_every_line_is_accounted_for(pool: BenchmarkPool, segments: list[list[dict[str, Any] | bytes]]) -> None:
     for path in pool.settings.segments_dir.glob("*.segment"):

@@ -253,7 +253,7 @@ KINDS = (routing, execution, evaluation)
 arrivals = st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["t1", "t2"]), st.sampled_from(range(3))), max_size=8)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arriving=arrivals)
 def test_in_any_order_days_apart_twice_or_never_every_line_is_accounted_for_every_day(
     pool: BenchmarkPool, arriving: list[tuple[int, str, int]]

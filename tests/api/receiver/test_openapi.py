@@ -55,7 +55,7 @@ def test_every_answer_is_described(described: schemathesis.BaseSchema, client: T
     for operation in operations:
 
         @given(case=operation.as_strategy())
-        @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=15, suppress_health_check=list(HealthCheck))
         def answered(case: Any) -> None:
             response = case.call(session=client, headers={"Authorization": client.headers["Authorization"]})
             case.validate_response(response, checks=CHECKS)

@@ -105,7 +105,7 @@ def test_a_batch_is_one_call_and_all_its_tasks_are_load() -> None:
     assert seen == [{"a": Load(active=5)}, {"a": Load(active=1)}]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=30), st.integers(1, 3))
 def test_whoever_is_cancelled_no_slot_is_lost_and_none_is_given_twice(
     callers: list[tuple[bool, int]], limit: int

@@ -30,7 +30,7 @@ def test_a_chain_that_nobody_touched_is_intact_over_rotations_and_erasures() -> 
     assert list(walk.keys) == [KEY.id, OTHER.id]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_an_edit_of_any_field_of_any_entry_is_found_there(data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(LONG.reads) - 1))
@@ -78,7 +78,7 @@ def rehashed(entry: Any) -> bytes:
     return link_hash(**{name: getattr(entry, name) for name in hashed}) if entry.sequence >= 0 else b""
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.sets(st.integers(0, len(LONG.reads) - 1), min_size=1))
 def test_a_removal_of_any_entries_is_found_at_the_first_of_them(removed: set[int]) -> None:
     reads = [read for place, read in enumerate(LONG.reads) if place not in removed]
@@ -87,7 +87,7 @@ def test_a_removal_of_any_entries_is_found_at_the_first_of_them(removed: set[int
     assert (finding.sequence, finding.problem) == (min(removed) + 1, "missing")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.permutations(range(len(LONG.reads))).filter(lambda order: order != sorted(order)), st.booleans())
 def test_a_reorder_is_found_at_the_first_entry_that_is_another(order: list[int], renumbered: bool) -> None:
     reads = [LONG.reads[place] for place in order]
@@ -210,7 +210,7 @@ def test_a_head_that_was_edited_proves_nothing_and_says_so() -> None:
     assert "was edited" in finding.detail
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     score=st.floats(0, 1) | st.sampled_from([0, 1]),
     name=st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable()),

@@ -156,7 +156,7 @@ def test_what_a_superuser_changes_is_found_where_he_did(engine: Engine, superuse
         assert found(engine, heads=[head]) is None
 
 
-@with_settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@with_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_change_of_the_tables_is_found(
     engine: Engine, superuser: psycopg.Connection[Any], data: st.DataObject

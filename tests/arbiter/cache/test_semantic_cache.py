@@ -229,7 +229,7 @@ class Model(RuleBasedStateMachine):
 
 
 TestNoTenantSeesAnothersAnswerAndBoundsHold = Model.TestCase
-TestNoTenantSeesAnothersAnswerAndBoundsHold.settings = settings(max_examples=40, deadline=None)
+TestNoTenantSeesAnothersAnswerAndBoundsHold.settings = settings(max_examples=40)
 
 
 @given(st.lists(st.integers(0, 7), max_size=40))

@@ -56,7 +56,7 @@ def git_diff(before: Path, after: Path, *options: str) -> str:
     return git(after, "diff", "--cached", *options, tree).decode()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=FOLDER, after=FOLDER, context=st.integers(0, 3))
 def test_gits_diff_applied_to_the_folder_is_what_the_folders_differ_in(
     before: dict[str, str], after: dict[str, str], context: int, tmp_path_factory: pytest.TempPathFactory

@@ -53,7 +53,7 @@ def test_evidence_outweighs_what_was_stated() -> None:
 
 
 @given(outcomes=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 60)), min_size=1, max_size=20), order=st.randoms())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_aged_sums_are_the_same_in_whatever_order_outcomes_arrive(
     outcomes: list[tuple[float, float]], order: object
 ) -> None:

@@ -52,14 +52,14 @@ def test_logged_propensities_are_the_frequencies_of_choice(known: dict[str, Done
 
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
 @given(known=KNOWN, seed=st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_decision_never_contradicts_itself(known: dict[str, Done], strategy: str, seed: int) -> None:
     choice = with_regressions(known, strategy).decide(ADD, np.random.default_rng(seed))
     assert_consistent(choice, list(known))
 
 
 @given(known=KNOWN, seed=st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_decision_stays_what_it_was_when_more_is_learned(known: dict[str, Done], seed: int) -> None:
     of = router(known)
     choice = of.decide(ADD, np.random.default_rng(seed))

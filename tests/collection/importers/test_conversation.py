@@ -41,7 +41,7 @@ def read(way: Callable[[list[Any], Conversation], object], messages: list[Any]) 
     return conversation
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(MESSAGES | st.none(), max_size=4))
 def test_the_quick_reading_and_the_careful_one_agree(messages: list[Any]) -> None:
     assert read(openai_conversation, messages) == read(hear_each, messages)

@@ -217,7 +217,7 @@ def broken(value: Any, path: list[int], new: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", OWN)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.lists(st.integers(0, 20), min_size=1, max_size=7), new=JSON)
 def test_no_change_of_a_record_breaks_its_importer(
     name: str, tmp_path_factory: pytest.TempPathFactory, path: list[int], new: Any
@@ -230,7 +230,7 @@ def test_no_change_of_a_record_breaks_its_importer(
 
 
 @pytest.mark.parametrize("name", OWN)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(noise=st.binary(max_size=60), place=st.integers(0, 400))
 def test_no_bytes_break_an_importer(
     name: str, tmp_path_factory: pytest.TempPathFactory, noise: bytes, place: int
@@ -243,7 +243,7 @@ def test_no_bytes_break_an_importer(
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     values=st.lists(st.dictionaries(st.text('a"\\[]{}', max_size=4), JSON, max_size=3), max_size=5),
     block=st.integers(1, 40),

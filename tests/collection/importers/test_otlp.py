@@ -360,7 +360,7 @@ ANYTHING = values | st.sampled_from(["chat", "LLM", "[1]", "{}", "[[]]", '[{"par
 attributes_of_anything = st.dictionaries(st.sampled_from(NAMES), ANYTHING)
 
 
-@hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.too_slow])
 @given(st.lists(attributes_of_anything, min_size=1, max_size=4), st.lists(st.integers(0, 5), min_size=4, max_size=4))
 def test_no_trace_breaks_the_mapping(held: list[dict[str, Any]], parents: list[int]) -> None:
     """Whatever the attributes hold and however spans hang together, loops included."""

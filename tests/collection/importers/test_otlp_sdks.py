@@ -214,7 +214,7 @@ def test_a_message_that_is_a_bomb_is_named(tmp_path: Path) -> None:
     assert (found.rejected, found.points) == ({"unreadable": 1}, 1)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     encoding=st.sampled_from(sorted(FILES)),
     place=st.integers(0, 3_000),

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
@@ -133,7 +133,6 @@ EVALUATIONS = st.builds(
 LOGS = FEEDBACK | DECISIONS | EXECUTIONS | EVALUATIONS
 
 
-@settings(deadline=None)  # the automata are compiled at first use
 @given(LOGS, st.sampled_from([DEFAULT, BY_FORM, OWN]))
 def test_a_log_that_is_told_at_little_cost_to_have_nothing_has_nothing_in_its_json(
     log: Log, detection: Detection
@@ -195,7 +194,6 @@ def test_what_columns_keys_and_own_types_tell_is_seen(
 SEEN = st.lists(st.sampled_from((*CANARIES.values(), *VALUES, *SIGNS, *IN_CONTEXT, "ſ", "mot de passe é ")), max_size=8)
 
 
-@settings(deadline=None)
 @given(SEEN.map("".join))
 @example("contraseña: Xk9-pq2Z")
 @example("pa\u017fsword: Xk9-pq2Z")

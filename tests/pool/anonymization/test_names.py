@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flywheel.pool.anonymization.names import (
@@ -63,7 +63,6 @@ def rows_word_by_word(text: str) -> Iterator[list[Word]]:
     yield row
 
 
-@settings(deadline=None)  # the first example reads the lists
 @given(TEXTS | st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join))
 @example("Ann. Lee J. Smith-Jones de la Paris, O'Brien's ANNA")
 def test_names_are_those_in_rows_that_are_read_word_by_word(text: str) -> None:

@@ -80,7 +80,7 @@ def test_values_out_of_range_tell_no_more_than_its_ends() -> None:
     assert observed_epsilon(*outputs(noise, clipped=True, low=-1_000.0, high=1_000.0, size=10_000)) <= 1.0
 
 
-@hypothesis_settings(max_examples=30, deadline=None)
+@hypothesis_settings(max_examples=30)
 @given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20), scale=st.floats(0.01, 100))
 def test_what_comes_out_is_within_the_range(values: list[float], scale: float) -> None:
     drawn = add_noise(values, laplace_noise(epsilon=1 / scale))
@@ -88,7 +88,7 @@ def test_what_comes_out_is_within_the_range(values: list[float], scale: float) -
     assert all(0 <= value <= 1 for value in drawn)
 
 
-@hypothesis_settings(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=200)
 @given(epsilon=st.floats(1e-6, 1e6), sensitivity=st.integers(1, 1_000))
 def test_the_scale_is_sensitivity_by_epsilon_and_never_a_rounding_less(epsilon: float, sensitivity: int) -> None:
     noise = laplace_noise(epsilon=epsilon, sensitivity=sensitivity)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flywheel.pool.anonymization.violations import doubtful, violations_of
@@ -31,7 +31,6 @@ def is_doubtful(payload: bytes) -> bool:
     return len(doubtful(pa.array([payload], pa.string()))) == 1
 
 
-@settings(deadline=None)
 @given(TEXTS.map("".join), st.booleans())
 @example("C:\\Users\\ann", False)
 @example("postgres://ann:p\x0b\x01ss@db", False)

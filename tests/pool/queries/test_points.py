@@ -26,7 +26,7 @@ from tests.pool.queries.conftest import DAYS
 from tests.pool.queries.points import AGENTS, COMPLEXITIES, TENANTS, TYPES, agrees, all_points, fill, noon, place_all
 
 NOW = noon(DAYS[-1])
-asked = rules(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+asked = rules(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ from tests.pool.test_tiers import through_anonymization
 
 NOW = noon(DAYS[-1])
 BYS: tuple[By, ...] = get_args(By)
-asked = rules(deadline=None, max_examples=25)
+asked = rules(max_examples=25)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flywheel.arbiter.evaluation.judges import agreement as measures
@@ -28,7 +28,6 @@ def arrays(pairs: list[tuple[int, bool]]) -> tuple[np.ndarray, np.ndarray, np.nd
     return scores, np.array([float(label) for _, label in pairs]), np.ones(len(pairs))
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_kappa_brier_and_auc_are_those_of_scikit_learn(pairs: list[tuple[int, bool]]) -> None:
     from sklearn.metrics import brier_score_loss, cohen_kappa_score, roc_auc_score  # type: ignore[import-untyped]
@@ -41,7 +40,6 @@ def test_kappa_brier_and_auc_are_those_of_scikit_learn(pairs: list[tuple[int, bo
         assert measures.kappa(said, labels, ones) == pytest.approx(cohen_kappa_score(labels, said))
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_the_calibration_error_is_the_mean_gap_over_the_reliability_table(pairs: list[tuple[int, bool]]) -> None:
     scores, labels, ones = arrays(pairs)
@@ -127,9 +125,6 @@ def test_the_same_rows_have_the_same_intervals() -> None:
 
 
 # --- calibration ----------------------------------------------------------------------------------------------------
-
-
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10), st.booleans()), min_size=20, max_size=80))
 def test_isotonic_is_that_of_scikit_learn(pairs: list[tuple[int, bool]]) -> None:
     from sklearn.isotonic import IsotonicRegression  # type: ignore[import-untyped]
@@ -145,7 +140,6 @@ def test_isotonic_is_that_of_scikit_learn(pairs: list[tuple[int, bool]]) -> None
     assert [curve(value) for value in asked] == pytest.approx(list(theirs.predict(asked)))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10), st.booleans()), min_size=20, max_size=80))
 def test_platts_curve_is_the_best_logistic_one(pairs: list[tuple[int, bool]]) -> None:
     from scipy.optimize import minimize  # type: ignore[import-untyped]

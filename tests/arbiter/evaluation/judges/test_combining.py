@@ -1,7 +1,7 @@
 """How findings become one, and when a second judge is asked."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flywheel.arbiter.evaluation.judges.combining import combined, why_unsure
@@ -46,7 +46,6 @@ def test_where_all_abstain_so_does_the_whole_with_their_reasons() -> None:
     assert combined([SILENT], max_gap=0.3) is SILENT
 
 
-@settings(deadline=None)
 @given(FINDINGS, st.floats(0, 1))
 def test_a_combined_score_is_never_above_or_below_what_was_said(findings: list[Finding], max_gap: float) -> None:
     found = combined(findings, max_gap=max_gap)
@@ -58,7 +57,6 @@ def test_a_combined_score_is_never_above_or_below_what_was_said(findings: list[F
         assert not values or max(values) - min(values) > max_gap
 
 
-@settings(deadline=None)
 @given(FINDINGS)
 def test_the_order_of_judges_makes_no_difference_to_the_score(findings: list[Finding]) -> None:
     forward, backward = combined(findings, max_gap=0.3), combined(findings[::-1], max_gap=0.3)

@@ -4,7 +4,7 @@ import re
 from hashlib import blake2b
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flywheel.arbiter.agents.strategy import Answer
@@ -56,7 +56,6 @@ def test_task_and_answer_stand_between_marks_and_the_instructions_outside() -> N
     assert RELEVANCE.instructions.strip() in system
 
 
-@settings(deadline=None)
 @given(st.text(), st.text())
 def test_a_mark_is_never_in_what_it_marks_off(task: str, answer: str) -> None:
     mark = boundary_of(task, answer)

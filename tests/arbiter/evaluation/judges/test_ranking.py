@@ -5,7 +5,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flywheel.arbiter.evaluation.judges.build import judge_of
@@ -59,7 +59,6 @@ def test_the_better_answer_has_the_higher_score_and_their_mean_is_a_half() -> No
     assert min(found) + max(found) == pytest.approx(1.0)
 
 
-@settings(deadline=None)
 @given(GROUPS, st.randoms(use_true_random=False))
 def test_the_order_of_the_answers_makes_no_difference(answers: list[str], random: Random) -> None:
     places = list(range(len(answers)))
@@ -69,7 +68,6 @@ def test_the_order_of_the_answers_makes_no_difference(answers: list[str], random
     assert shuffled == pytest.approx([straight[place] for place in places], abs=1e-6)
 
 
-@settings(deadline=None)
 @given(GROUPS)
 def test_a_consistent_judge_is_followed_in_every_pair(answers: list[str]) -> None:
     found = scores(rank(answers, Ruled(lexical)))
@@ -79,7 +77,6 @@ def test_a_consistent_judge_is_followed_in_every_pair(answers: list[str]) -> Non
     assert all(0 < score < 1 for score in found)
 
 
-@settings(deadline=None)
 @given(GROUPS, st.sampled_from(["first", "second"]))
 def test_a_judge_that_prefers_a_place_prefers_nobody(answers: list[str], place: Better) -> None:
     found = rank(answers, Ruled(lambda first, second: place))

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flywheel.arbiter.evaluation.judges.opinions import Score
@@ -48,14 +48,12 @@ def test_anything_else_is_a_problem_of_its_kind(text: str, kind: str) -> None:
     assert found.kind == kind
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_text_breaks_the_reader(text: str) -> None:
     assert isinstance(read_score(text), Score | Unusable)
     assert isinstance(read_choice(text), Choice | Unusable)
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 1), st.text(st.characters(codec=None)))
 def test_what_was_written_is_what_is_read(value: float, confidence: float, reason: str) -> None:
     found = read_score(json.dumps({"reason": reason, "score": value, "confidence": confidence}))

@@ -277,7 +277,7 @@ def test_any_bytes_are_compared() -> None:
 LINES = st.lists(st.sampled_from(PYTHON.split("\n")), max_size=12).map("\n".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(before=LINES, after=LINES, path=st.sampled_from(["a.py", "a.md", "a.c"]))
 def test_whatever_is_compared_all_numbers_are_within_their_bounds(before: str, after: str, path: str) -> None:
     found = diff(before, after, path)
@@ -290,7 +290,7 @@ def test_whatever_is_compared_all_numbers_are_within_their_bounds(before: str, a
     assert diff(before, before, path).metrics.ast_similarity == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_the_less_of_a_program_is_replaced_the_more_similar_it_is(data: st.DataObject) -> None:
     lines = PYTHON.split("\n")

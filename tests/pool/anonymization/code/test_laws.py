@@ -74,7 +74,7 @@ def test_a_second_pass_changes_nothing(language: LanguageName, structure_only: b
     assert renamed(once, language, structure_only=structure_only) == once
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(PROGRAM)
 def test_programs_keep_their_shape_and_a_second_pass_changes_nothing(source: str) -> None:
     clean = renamed(source, "python")
@@ -84,7 +84,7 @@ def test_programs_keep_their_shape_and_a_second_pass_changes_nothing(source: str
     assert renamed(clean, "python") == clean
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(LANGUAGE, st.integers(0, 1_500), st.integers(0, 1_500), st.text(max_size=8))
 def test_half_a_snippet_is_not_made_worse(language: LanguageName, first: int, second: int, typed: str) -> None:
     source = SNIPPETS[language]
@@ -93,7 +93,7 @@ def test_half_a_snippet_is_not_made_worse(language: LanguageName, first: int, se
     assert without_names(clean) == without_names(broken)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text())
 def test_any_text_survives(text: str) -> None:
     (clean,) = renamed_texts(text)
