@@ -114,8 +114,8 @@ def usual_as_messages(message: UsualMessage) -> Iterator[WireMessage]:
             calls.append(tool_call(part.name, part.arguments, part.id))
         else:
             responses.append(part)
-    if content or calls or not responses:
-        words = "\n".join(content) if content else None
+    words = "\n".join(content) if content else None
+    if words or calls or not responses:
         yield made(message.role, content=words, calls=calls, name=message.name)
     for response in responses:
         yield made("tool", content=as_text(response.response), answers=response.id)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flywheel.collection.importers.otlp_messages import listed, mapping, messages_of_parts, parts_as_messages
@@ -36,7 +36,11 @@ def carefully(messages: Any) -> tuple[list[Any], set[str]]:
     return [made for message in listed(messages) for made in parts_as_messages(mapping(message), left_out)], left_out
 
 
+EMPTY_TEXT = {"type": "text", "content": ""}
+
+
 @given(MESSAGES)
+@example([{"role": "tool", "parts": [EMPTY_TEXT, {"type": "tool_call_response", "response": "x"}]}])
 def test_the_quick_reading_and_the_careful_one_agree(messages: list[Any]) -> None:
     assert quickly(messages) == carefully(messages)
     assert quickly(json.dumps(messages)) == carefully(messages)
