@@ -58,6 +58,7 @@ def mapped(function: Callable[[Item], Result], items: Iterable[Item], *, process
         max_workers=processes,
         timeout=IDLE_S,
         initializer=prepare,
+        initargs=(os.getpid(),),
         env={"LOKY_MAX_MEMORY_LEAK_SIZE": str(GROWTH_BYTES)},
     )
     running: deque[Future[Result]] = deque()
@@ -91,11 +92,14 @@ def ahead(items: Iterable[Item]) -> Iterator[Item]:
             yield from some
 
 
-def prepare() -> None:
-    """Make a process ready: what it imported is never collected, and it does not outlive a parent that is killed."""
+def prepare(parent: int) -> None:
+    """Make a process ready: what it imported is never collected, and it does not outlive a parent that is killed.
+
+    The parent says its number itself: one that was killed meanwhile is not the one above this process any more.
+    """
     gc.freeze()
     gc.set_threshold(OBJECTS_A_COLLECTION, 50, 50)
-    Thread(target=end_after, args=(os.getppid(),), daemon=True).start()
+    Thread(target=end_after, args=(parent,), daemon=True).start()
 
 
 def end_after(parent: int) -> None:

@@ -1,5 +1,7 @@
-"""What is made ahead is the same, in the same order, and its errors are seen."""
+"""What is made ahead is the same, in the same order, and its errors are seen; no process outlives its parent."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from threading import Event
@@ -8,6 +10,23 @@ import pytest
 
 from flywheel.errors import PoolError
 from flywheel.pool.workers import ahead
+
+ORPHAN = """
+import sys, time
+from flywheel.pool.workers import prepare
+
+prepare(int(sys.argv[1]))
+time.sleep(60)
+print("left behind")
+"""
+
+
+def test_a_process_whose_parent_was_killed_before_it_was_ready_ends_too() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as parent:
+        parent.wait()
+    program = [sys.executable, "-c", ORPHAN, str(parent.pid)]
+    orphan = subprocess.run(program, check=False, capture_output=True, text=True, timeout=50)
+    assert (orphan.returncode, orphan.stdout, orphan.stderr) == (1, "", "")
 
 
 def test_the_next_item_is_made_while_one_is_worked_on() -> None:
