@@ -27,7 +27,7 @@ from flywheel.collection.importers.interface import (
     Rejected,
     Row,
 )
-from flywheel.collection.json_records import UTF8_MARK, RawRecord
+from flywheel.collection.json_records import UTF8_MARK, RawRecord, is_lines
 from flywheel.pool.workers import mapped
 
 PART_BYTES = 4 * 1024 * 1024
@@ -123,9 +123,10 @@ def parts(document: Document, importer: Divisible) -> Iterator[Part]:
     """The document in parts."""
     header: RawRecord | None = None
     opening, written_at = document.opening, document.written_at
+    enclosed = bool(importer.lists) and not is_lines(opening.head, opening.name)
     for records in portions(readable(document.raw_records(importer.lists)), size_of_record):
         yield Part(opening=opening, written_at=written_at, header=header, records=records)
-        if importer.lists:
+        if enclosed:
             around = (one for one in reversed(records) if isinstance(one, RawRecord) and not one.key)
             header = next(around, header)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import pytest
 from typing_extensions import override
 
 from flywheel.collection import json_records, parts
-from flywheel.collection.documents import Document
+from flywheel.collection.documents import Document, opening_of
 from flywheel.collection.importers.interface import Rejected, Run
 from flywheel.collection.importers.openai_chat import OpenAiChat
+from flywheel.collection.importers.tau2 import Tau2
 from flywheel.collection.ingest import Request, ingest
 from flywheel.errors import SegmentError
 from tests.collection.importers import test_agentdojo, test_atif, test_langfuse, test_otlp_files, test_tau
@@ -100,6 +102,19 @@ def test_other_processes_read_the_same(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(parts, "PART_RECORDS", 2)
     monkeypatch.setattr(parts, "PARTS_FOR_PROCESSES", 2)
     assert outcome(path, tmp_path / "parts", processes=2) == whole
+
+
+def test_only_an_object_around_a_list_goes_with_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line is known to no other: of requests of some MB each would be decoded twice."""
+    monkeypatch.setattr(parts, "PART_RECORDS", 2)
+
+    def headers(name: str) -> list[bool]:
+        document = Document(opening_of(name, DOCUMENTS[name]), BytesIO(DOCUMENTS[name]), None)
+        importer: Any = Tau2()
+        return [part.header is not None for part in parts.parts(document, importer)]
+
+    assert headers("tau2.json") == [False, True, True, True, True, True]
+    assert not any(headers("tau2.jsonl"))
 
 
 class Dying(OpenAiChat):
