@@ -47,13 +47,16 @@ class Native:
         of = point_of if document.opening.keys >= POINT_KEYS else line_of
         if document.opening.listed or INDENTED.match(document.opening.head):
             for record in records(document):
-                yield record if isinstance(record, Rejected) else of(compact(record.raw, indent=-1), record.line)
+                if isinstance(record, Rejected):
+                    yield record
+                else:
+                    yield of(compact(record.raw, indent=-1), record.line, record.item)
         else:
             yield from self._lines(document, of)
 
     @staticmethod
     def _lines(
-        document: "Document", of: Callable[[bytes, int], Logs | Line | Rejected]
+        document: "Document", of: Callable[[bytes, int, str], Logs | Line | Rejected]
     ) -> Iterator[Logs | Line | Rejected]:
         number = 0
         while line := document.stream.readline(MAX_PAYLOAD_BYTES):
@@ -65,25 +68,26 @@ class Native:
                 continue
             payload = (line.removeprefix(UTF8_MARK) if number == 1 else line).strip()
             if payload:
-                yield of(payload, number)
+                yield of(payload, number, "")
 
 
-def line_of(payload: bytes, number: int) -> Line:
+def line_of(payload: bytes, number: int, item: str) -> Line:
     """A line of a log, with what is counted of it."""
     try:
         log = decode_log(payload)
     except BROKEN as error:
         detail = str(error) or type(error).__name__
-        return Line(payload=payload, problem=Rejected(reason="no log", detail=detail, line=number))
+        return Line(payload=payload, problem=Rejected(reason="no log", detail=detail, line=number, item=item))
     return Line(payload=payload, log=log)
 
 
-def point_of(payload: bytes, number: int) -> Logs | Rejected:
+def point_of(payload: bytes, number: int, item: str) -> Logs | Rejected:
     """The logs that a data point was joined of."""
     try:
         point = decode_point(payload)
     except BROKEN as error:
-        return Rejected(reason="no data point", detail=str(error) or type(error).__name__, line=number)
+        detail = str(error) or type(error).__name__
+        return Rejected(reason="no data point", detail=detail, line=number, item=item)
     return Logs(logs_of(point))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from flywheel.collection.ingest import ingest
 from flywheel.pool.joining import join, point_of
 from flywheel.records import DataPoint, HistoricalPerformance
 from tests.collection.importers.imports import Imported, imported
@@ -116,3 +117,13 @@ def test_a_point_without_what_an_arbiter_must_say_is_named(tmp_path: Path) -> No
     found = imported(tmp_path, [wire], name="points.jsonl")
     assert found.report.rejected == {"no data point": 1}
     assert "overallScore" in found.report.examples[0].detail
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"), [(LOGS[0], "no log"), (msgspec.to_builtins(point(LOGS)), "no data point")]
+)
+def test_what_is_wrong_in_a_list_is_named_with_its_place(tmp_path: Path, value: Any, reason: str) -> None:
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps([value, {**value, "timestamp": "soon"}]))
+    (example,) = ingest([str(path)], tmp_path / "segments").examples
+    assert (example.reason, example.line, example.item) == (reason, 1, "[1]")
