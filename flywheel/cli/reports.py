@@ -1,7 +1,7 @@
 """``flywheel reports``: how agents, collection and training do, by day, week and month."""
 
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -232,7 +232,7 @@ def print_training(found: "TrainingReport") -> None:
         click.echo()
         rows = [
             (
-                f"{one.at:%Y-%m-%d %H:%M}",
+                f"{one.at.astimezone(UTC):%Y-%m-%d %H:%M}",
                 one.version,
                 one.predecessor,
                 share(one.after.success_rate),

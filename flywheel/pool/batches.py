@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -117,7 +117,7 @@ def check_kept(batch: Batch) -> None:
     """
     if batch.released_at is not None:
         raise SpentBatchError(
-            f"batch {batch.id} gave its points back on {batch.released_at:%Y-%m-%d %H:%M} UTC "
+            f"batch {batch.id} gave its points back on {batch.released_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC "
             f"({batch.released_because}); they may be in another batch by now: make a new one with another id"
         )
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.statistics import Figures, figures_of
 from flywheel.pool.statistics import Tally
-from flywheel.reports.tallies import grouped, read_tallies
+from flywheel.reports.tallies import grouped, of_agents, read_tallies
 from flywheel.training.intervals import Interval, difference, wilson
 
 Period = Literal["week", "month"]
@@ -59,7 +59,7 @@ def compare_agents(pool: BenchmarkPool, period: Period, *, until: date) -> Compa
     first, last = days_of(period, until)
     before, _ = days_of(period, first - timedelta(days=1))
     with pool.transaction() as connection:
-        tallies = read_tallies(connection, before, until)
+        tallies = of_agents(read_tallies(connection, before, until))
     halves = grouped(tallies, lambda cell: (cell.agent_id, cell.date >= first))
     compared = [
         compared_agent(agent_id, figures_of(now), figures_of(halves.get((agent_id, False), Tally())))

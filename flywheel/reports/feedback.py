@@ -17,7 +17,7 @@ from flywheel.arbiter.capability_events import CapabilityEvent, events
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.queries.statistics import Figures, figures_of
 from flywheel.pool.statistics import Tally
-from flywheel.reports.tallies import Cell, grouped, read_tallies
+from flywheel.reports.tallies import Cell, grouped, of_agents, read_tallies
 from flywheel.reports.trends import Trend, trend_of
 from flywheel.training.intervals import Interval, difference
 
@@ -110,7 +110,7 @@ def feedback_reports(pool: BenchmarkPool, day: date) -> tuple[FeedbackReport, ..
         DatabaseError: PostgreSQL cannot be used.
     """
     with pool.transaction() as connection:
-        tallies = read_tallies(connection, day - timedelta(days=WINDOW_DAYS - 1), day)
+        tallies = of_agents(read_tallies(connection, day - timedelta(days=WINDOW_DAYS - 1), day))
     midnight = datetime.combine(day, time(), UTC)
     found = events(pool.engine, since=midnight, until=midnight + timedelta(days=1))
     window = window_of(tallies)

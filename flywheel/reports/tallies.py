@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from psycopg import Connection
 
+from flywheel.arbiter.running.cached import CACHE
 from flywheel.pool.queries.sums import tally_of
 from flywheel.pool.statistics import Tally
 
@@ -37,6 +38,11 @@ def read_tallies(connection: Connection[Any], first: date, last: date) -> dict[C
     """
     rows = connection.execute(TALLIES, (first, last))
     return {Cell(*row[:4]): tally_of(row[4:]) for row in rows}
+
+
+def of_agents(tallies: Mapping[Cell, Tally]) -> dict[Cell, Tally]:
+    """The tasks that agents did: what the semantic cache answered was done, and judged, before."""
+    return {cell: one for cell, one in tallies.items() if cell.agent_id != CACHE}
 
 
 def grouped(tallies: Mapping[Cell, Tally], by: Callable[[Cell], Key]) -> dict[Key, Tally]:

@@ -85,6 +85,16 @@ def test_training_is_reported_with_what_promotions_brought(flywheel: Invoke, ope
     assert row.split()[2:6] == ["2", "1", "80.0%", "50.0%"]
 
 
+def test_promotions_are_told_in_utc_wherever_the_database_is(
+    flywheel: Invoke, opened: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = datetime(2026, 3, 20, 23, 30, tzinfo=UTC)
+    promote(opened.engine, version="1", tags={}, now=at, actor="ann", reason="better")
+    monkeypatch.setenv("PGTZ", "Asia/Tokyo")
+    said = flywheel("reports", "training", "--from", "2026-03-19", "--to", str(DAY)).output
+    assert "2026-03-20 23:30" in said
+
+
 def test_who_read_a_report_is_in_the_audit(flywheel: Invoke, opened: BenchmarkPool) -> None:
     flywheel("reports", "feedback", "--day", str(DAY))
     (entry, *_) = list_audit(opened)

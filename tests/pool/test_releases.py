@@ -1,11 +1,13 @@
 """A batch gives its points back."""
 
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from flywheel.errors import PoolError
-from flywheel.pool.batches import batch_members, export_batch, list_batches, make_batch
+from flywheel.errors import PoolError, SpentBatchError
+from flywheel.pool.batches import batch_members, check_kept, export_batch, get_batch, list_batches, make_batch
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.releases import release_batch, released_among
 from flywheel.settings import BatchSettings, PhaseThreshold, Settings
@@ -42,6 +44,13 @@ def test_a_second_release_changes_nothing(pool: BenchmarkPool) -> None:
         ("b1", "out of memory"),
         ("b2", None),
     ]
+
+
+def test_when_it_was_released_is_told_in_utc_wherever_the_database_is(pool: BenchmarkPool) -> None:
+    there = datetime(2026, 3, 3, 21, tzinfo=timezone(timedelta(hours=9)))
+    batch = structs.replace(get_batch(pool, "b1"), released_at=there, released_because="a test")
+    with pytest.raises(SpentBatchError, match="on 2026-03-03 12:00 UTC"):
+        check_kept(batch)
 
 
 def test_a_released_batch_is_not_trained_on_again(pool: BenchmarkPool, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flywheel.arbiter.running.cached import CACHE
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.reports.comparison import compare_agents, days_of
 from tests.reports.statistics import count
@@ -65,6 +66,12 @@ def test_a_change_that_chance_explains_is_called_that_and_a_fall_worse(pool: Ben
         "agent-a": "no more than chance",
         "agent-b": "worse",
     }
+
+
+def test_the_cache_is_no_agent_that_others_are_compared_with(pool: BenchmarkPool) -> None:
+    count(pool, MONDAY)
+    count(pool, MONDAY, agent=CACHE, successes=10)
+    assert [agent.agent_id for agent in compare_agents(pool, "week", until=SUNDAY).agents] == ["agent-a"]
 
 
 def test_a_period_without_tasks_compares_nobody(pool: BenchmarkPool) -> None:

@@ -7,6 +7,7 @@ from psycopg.types.json import Jsonb
 
 from flywheel.arbiter.profiles import AgentProfile
 from flywheel.arbiter.registry import AgentRegistry
+from flywheel.arbiter.running.cached import CACHE
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.reports.feedback import COLUMNS, LEAST_TASKS, WINDOW_DAYS, FeedbackReport, digest_of, feedback_reports
 from tests.reports.statistics import count
@@ -52,6 +53,14 @@ def test_a_latency_that_nobody_took_is_no_latency_of_nothing(pool: BenchmarkPool
     latency = report(pool).trends["latency_ms"]
     assert (latency.direction, latency.days) == (None, 7)
     assert report(pool).trends["success_rate"].direction == "stable"
+
+
+def test_answers_of_the_cache_are_no_agents_work_and_nobody_is_measured_by_them(pool: BenchmarkPool) -> None:
+    for agent, successes in (("agent-a", 60), ("agent-b", 60), (CACHE, 100)):
+        count(pool, DAY, agent=agent, tasks=100, successes=successes)
+    reports = feedback_reports(pool, DAY)
+    assert [one.agent_id for one in reports] == ["agent-a", "agent-b"]
+    assert [(one.training_needs, one.strengths) for one in reports] == [((), ())] * 2
 
 
 def test_what_the_others_do_better_is_a_need_and_what_it_does_better_a_strength(pool: BenchmarkPool) -> None:

@@ -47,8 +47,6 @@ class GrowingAnswer:
             send_whole(answer, self._to)
 
     def _pass_on(self, text: str) -> None:
-        if not self._to.wanted:  # then the answer has its agent's time, however lively it grows
-            return
         new = text[self._passed_on :] if self._in_pieces else ""
         self._to.send(new)  # also where it is empty, as a sign of life
         self._passed_on += len(new)

@@ -75,13 +75,17 @@ class Stream:
 
     def __init__(self, on_text: OnText | None, *, attempt: int, iteration: int) -> None:
         self._on_text = on_text
+        self._followed = on_text is not None
         self._attempt, self._iteration = attempt, iteration
         self._lock = threading.Lock()
         self._open = True
         self.begun = False
         """Whether a piece was passed on."""
         self.last_s: float | None = None
-        """When the last piece or sign of life came, by ``time.monotonic``; None before the first one."""
+        """When the last piece or sign of life came, by ``time.monotonic``; None before the first one.
+
+        None too where nobody wanted pieces: then the answer has its agent's time, however lively it is written.
+        """
 
     @property
     def wanted(self) -> bool:
@@ -99,7 +103,8 @@ class Stream:
         Where the caller cannot take it the answer goes on without: it is no fault of the agent.
         """
         with self._lock:
-            self.last_s = time.monotonic()
+            if self._followed:
+                self.last_s = time.monotonic()
             if not self._open or not piece or self._on_text is None:
                 return
             self.begun = True

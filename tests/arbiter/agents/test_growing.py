@@ -14,8 +14,9 @@ from flywheel.tasks.source import AgentTask, Tool
 class Taker:
     """Takes pieces, until it is closed."""
 
-    def __init__(self, *, wanted: bool = True) -> None:
-        self.wanted = wanted
+    wanted = True
+
+    def __init__(self) -> None:
         self.is_open = True
         self.pieces: list[Piece] = []
 
@@ -90,8 +91,10 @@ def test_an_answer_that_nobody_waits_for_is_over() -> None:
     assert growing.is_over("a b")
 
 
-def test_an_answer_that_is_wanted_as_a_whole_gives_no_sign_of_life_which_would_lengthen_its_time() -> None:
-    taker = Taker(wanted=False)
+def test_an_answer_whose_taker_has_failed_gives_signs_of_life_to_its_end() -> None:
+    taker = Taker()
     growing = GrowingAnswer(asked(), taker)
-    assert not growing.is_over("a")
-    assert taker.pieces == []
+    growing.is_over("a")
+    taker.wanted = False
+    assert not growing.is_over("a b")
+    assert taker.pieces == ["a", " b"]

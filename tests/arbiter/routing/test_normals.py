@@ -35,6 +35,19 @@ def test_it_is_that_of_fine_quadrature_however_far_the_deviations_are_apart(agen
     assert best == pytest.approx(by_fine_steps(mean, deviation), abs=1e-3)
 
 
+@pytest.mark.parametrize(("apart", "error"), [(150.0, 1e-3), (300.0, 0.025)])
+@pytest.mark.parametrize("agents", [2, 10, 100])
+def test_a_newcomer_is_weighed_beside_as_many_agents_of_whom_much_is_known(
+    agents: int, apart: float, error: float
+) -> None:
+    deviation = np.full(agents, 0.25 / apart)
+    deviation[0] = 0.25
+    for ahead in (-0.25, 0.0, 0.05, 0.1, 0.25):
+        mean = np.full(agents, 0.5)
+        mean[0] += ahead
+        assert best_of_normals(mean, deviation) == pytest.approx(by_fine_steps(mean, deviation), abs=error)
+
+
 def test_agents_of_whom_nothing_tells_one_from_another_are_equally_likely() -> None:
     assert best_of_normals(np.full(100, 0.7), np.full(100, 0.02)) == pytest.approx(0.01, rel=1e-9)
 

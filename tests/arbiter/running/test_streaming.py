@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from flywheel.arbiter.agents.strategy import Answer, Pieces
 from flywheel.arbiter.running.calls import CancelToken
-from flywheel.arbiter.running.streaming import TextDelta, Watch
+from flywheel.arbiter.running.streaming import Stream, TextDelta, Watch
 from flywheel.tasks.source import AgentTask
 from tests.arbiter.running.service import PATIENCE_S, ScriptedAgent, broken, service, task
 
@@ -30,6 +30,10 @@ class Typist(ScriptedAgent):
             written.append(word)
             to.send(word)
         return Answer(text="".join(written), messages=asked.question, prompt_tokens=1, output_tokens=2, latency_ms=1.0)
+
+
+def broken_pipe(_: TextDelta) -> None:
+    raise BrokenPipeError
 
 
 def test_pieces_arrive_as_they_are_written_and_make_the_answer(engine: Engine, tmp_path: Path) -> None:
@@ -78,14 +82,27 @@ def test_nothing_arrives_from_an_agent_that_was_given_up(engine: Engine, tmp_pat
 
 
 def test_a_caller_that_cannot_take_pieces_costs_no_agent_its_answer(engine: Engine, tmp_path: Path) -> None:
-    def broken_pipe(delta: TextDelta) -> None:
+    def take(delta: TextDelta) -> None:
         pieces.append(delta)
-        raise BrokenPipeError
+        broken_pipe(delta)
 
     pieces: list[TextDelta] = []
     with service(engine, tmp_path, {"a": Typist("0.9 ", "yes")}) as arbiter:
-        result = arbiter.execute_task(task(), watch=Watch(on_text=broken_pipe))
+        result = arbiter.execute_task(task(), watch=Watch(on_text=take))
     assert (result.status, result.text, len(pieces)) == ("succeeded", "0.9 yes", 1)
+
+
+def test_who_writes_for_nobody_has_the_agents_time_however_lively_it_writes() -> None:
+    unwatched, watched = Stream(None, attempt=1, iteration=1), Stream(broken_pipe, attempt=1, iteration=1)
+    for stream in (unwatched, watched):
+        stream.send("a")
+    assert unwatched.last_s is None
+    first_s = watched.last_s
+    assert first_s is not None
+    time.sleep(0.001)
+    watched.send("b")
+    assert watched.last_s is not None
+    assert watched.last_s > first_s, "what takes the pieces failed, and not the agent"
 
 
 def test_coroutines_get_pieces_in_their_loop(engine: Engine, tmp_path: Path) -> None:
