@@ -5,7 +5,7 @@ in ``flywheel/migrations``, whose ``env.py`` names them all.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from sqlalchemy import DateTime, Engine, ExceptionContext, MetaData, create_engine, event, make_url
@@ -42,11 +42,18 @@ def url_with(url: str, *, driver: str, database: str | None = None) -> str:
 def connect(url: str) -> Engine:
     """An engine over psycopg 3 that checks connections before use, so that a restarted server is no error.
 
+    Moments are read in UTC, whatever the server's own time zone is.
     A server that cannot be reached, is shut down or has no room is a ``DatabaseError``; SQLAlchemy's other errors pass.
     """
     engine = create_engine(url_with(url, driver="psycopg"), pool_pre_ping=True)
     event.listen(engine, "handle_error", _say_outage)
+    event.listen(engine, "connect", _read_in_utc)
     return engine
+
+
+def _read_in_utc(connection: psycopg.Connection[Any], _record: object) -> None:
+    connection.execute("SET TIME ZONE 'UTC'")
+    connection.commit()
 
 
 def _say_outage(context: ExceptionContext) -> None:

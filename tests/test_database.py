@@ -1,5 +1,6 @@
-"""What is said when PostgreSQL is not there."""
+"""Connections: what is said when PostgreSQL is not there, and in which time zone it answers."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ def test_a_server_that_is_shut_down_in_the_middle_is_too(database_url: str) -> N
     watched = connect(database_url)
     with watched.connect() as connection, pytest.raises(DatabaseError, match="terminating connection"):
         connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+
+def test_moments_are_read_in_utc_whatever_the_servers_zone_is(database_url: str) -> None:
+    with connect(database_url).begin() as connection:
+        database = connection.scalar(text("SELECT current_database()"))
+        connection.execute(text(f"ALTER DATABASE \"{database}\" SET timezone TO 'Asia/Tokyo'"))
+    with connect(database_url).connect() as connection:
+        moment = connection.scalar(text("SELECT timestamptz '2026-03-03 21:00:00+09'"))
+        assert (moment.hour, moment.utcoffset()) == (12, timedelta(0))
 
 
 def test_a_wrong_query_is_no_outage(database_url: str) -> None:
