@@ -110,13 +110,12 @@ class RunningAgent:
             AgentError: the agent cannot answer, or gives more or fewer answers than one.
             CancelledError: it was given up.
         """
+        relay = _Relay(to)
         if isinstance(self.agent, StreamingAgent):
-            return self.agent.stream(task, to=to)
+            return relay.answer_of(in_thread(partial(self.agent.stream, task, to=relay)))
         if isinstance(self.agent, SingleTaskAgent):
-            relay = _Relay()
-            call = calls.add(REQUESTS.start(self._ask_in_slot(self.agent, task, relay if to.wanted else None)))
-            relay.run(call, to)
-            answer = call.result()
+            asking = self._ask_in_slot(self.agent, task, relay if to.wanted else None)
+            answer = relay.answer_of(calls.add(REQUESTS.start(asking)))
             if isinstance(self.agent, OpenAICompatibleAgent):
                 return answer
         else:
@@ -141,22 +140,35 @@ class RunningAgent:
 
 
 class _Relay:
-    """Takes pieces from the loop of requests to the thread that waits for the answer: what takes them may be slow."""
+    """Takes pieces from who writes an answer to the thread that waits for it.
 
-    wanted = is_open = True  # who writes the answer is cancelled with the call
+    What takes them may be slow, and holds up neither a loop of requests nor a model that others wait for.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, to: Pieces) -> None:
+        self._to = to
         self._pieces: SimpleQueue[Piece | None] = SimpleQueue()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody takes pieces."""
+        return self._to.wanted
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the answer is waited for still."""
+        return self._to.is_open
 
     def send(self, piece: Piece) -> None:
         """Pass a piece on."""
         self._pieces.put(piece)
 
-    def run(self, call: Future[Answer], to: Pieces) -> None:
-        """Pass on what comes until the call has ended."""
+    def answer_of(self, call: Future[Answer]) -> Answer:
+        """What the call answers; what comes until then is passed on."""
         call.add_done_callback(lambda _: self._pieces.put(None))
         while (piece := self._pieces.get()) is not None:
-            to.send(piece)
+            self._to.send(piece)
+        return call.result()
 
 
 def _gathered(calls: Sequence[Future[Answer]], on_progress: Progress) -> list[Answer]:

@@ -92,6 +92,32 @@ def test_a_caller_that_cannot_take_pieces_costs_no_agent_its_answer(engine: Engi
     assert (result.status, result.text, len(pieces)) == ("succeeded", "0.9 yes", 1)
 
 
+class Holder(ScriptedAgent):
+    """Writes while it holds what others need, as a model on this machine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = threading.Lock()
+
+    def stream(self, asked: AgentTask, *, to: Pieces) -> Answer:
+        with self.held:
+            to.send("0.9")
+        return Answer(text="0.9", messages=asked.question, prompt_tokens=1, output_tokens=2, latency_ms=1.0)
+
+
+def test_who_takes_pieces_may_need_what_the_agent_holds_while_it_writes(engine: Engine, tmp_path: Path) -> None:
+    agent = Holder()
+    free: list[bool] = []
+
+    def take(_: TextDelta) -> None:
+        free.append(agent.held.acquire(timeout=PATIENCE_S))
+        agent.held.release()
+
+    with service(engine, tmp_path, {"a": agent}) as arbiter:
+        arbiter.execute_task(task(), watch=Watch(on_text=take))
+    assert free == [True]
+
+
 def test_who_writes_for_nobody_has_the_agents_time_however_lively_it_writes() -> None:
     unwatched, watched = Stream(None, attempt=1, iteration=1), Stream(broken_pipe, attempt=1, iteration=1)
     for stream in (unwatched, watched):
