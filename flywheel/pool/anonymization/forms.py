@@ -299,7 +299,7 @@ ADDRESSES = (
     Form(
         "STREET_ADDRESS",
         rf"\p{{Lu}}[\pL-]*(?:{STREETS_IN_ONE_WORD}|r (?:{STREETS_BEHIND_A_NAME})|-(?:{STREETS_BEHIND_A_NAME})) "
-        r"?\d{1,4}(?: ?[a-z]\b)?",
+        r"?\d{1,4}(?: ?[a-z])?\b",
         street,
     ),
     Form(
