@@ -214,7 +214,8 @@ def postcode(text: str, start: int, end: int) -> Place | None:
 def street(text: str, start: int, end: int) -> Place | None:
     """A street in one word with its number, not a place in a list, a way or a brigade."""
     word = STREET.match(text, start, end)
-    is_within = text[start - 1 : start].isalnum() or text[start - 1 : start] == "_"
+    before = text[start - 1 : start]
+    is_within = before.isascii() and (before.isalnum() or before == "_")
     return None if is_within or (word and word[0] in NO_STREETS) else (start, end)
 
 

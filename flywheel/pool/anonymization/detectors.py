@@ -11,7 +11,9 @@ from msgspec import Struct
 from flywheel.pool.anonymization.checks import PLACEHOLDER
 from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, Family, Form
 
-RUN = re.compile(rb"(?:[0-9A-Fa-f]{1,4}:){7,}[0-9A-Fa-f]{1,4}(?=:)|[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*")
+RUN = re.compile(
+    rb"(?:[0-9A-Fa-f]{1,4}:){7,}[0-9A-Fa-f]{1,4}(?=:(?![\\/]))|[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*"
+)
 """What is left out where every check refused: nothing else begins within a word, a number, or more groups than an
 address has, each of which would be asked for one.
 """

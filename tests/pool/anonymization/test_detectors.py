@@ -222,7 +222,12 @@ def test_a_form_of_a_lines_beginning_is_none_behind_a_refused_one() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["1:2:3:4:5:6:7:8:/home/ann/x", "https://u:p@h\u2192 1:2:3:4:5:6:7:8:~ann/x/y", "a_bc:1:2:3:4:5:6:7:8:/home/ann/x"],
+    [
+        "1:2:3:4:5:6:7:8:/home/ann/x",
+        "https://u:p@h\u2192 1:2:3:4:5:6:7:8:~ann/x/y",
+        "a_bc:1:2:3:4:5:6:7:8:/home/ann/x",
+        "1:2:3:4:5:6:7:8:C:\\Users\\ann\\x",
+    ],
 )
 def test_a_path_behind_what_was_refused_is_found(text: str) -> None:
     assert "ann" not in "".join(without_spans(text)), text
