@@ -36,7 +36,7 @@ LONG_KEY = re.compile(r"(?:[0-9a-fA-F]{16,}|[A-Za-z0-9+/_-]{24,}={0,2})")
 NAME_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 NO_TIME = re.compile(r"[a-fA-F]|(?:[^:]*:){7}")
 SLICED = re.compile(r"[\w)\]]\[\Z")
-STREET = re.compile(r"[^\W\d_]+")
+STREET = re.compile(r"(?:[^\W\d_]|-)+")
 NO_STREETS = frozenset({
     "Arbeitsplatz", "Listenplatz", "Parkplatz", "Rangplatz", "Sitzplatz", "Speicherplatz", "Startplatz", "Stellplatz",
     "Steckplatz", "Tabellenplatz", "Ausweg", "Heimweg", "Hinweg", "Rechtsweg", "Rückweg", "Umweg", "Brigade",
@@ -214,7 +214,9 @@ def postcode(text: str, start: int, end: int) -> Place | None:
 def street(text: str, start: int, end: int) -> Place | None:
     """A street in one word with its number, not a place in a list, a way or a brigade."""
     word = STREET.match(text, start, end)
-    return None if word and word[0] in NO_STREETS else alone(text, start, end)
+    before = text[start - 1 : start]
+    is_within = before.isascii() and (before.isalnum() or before == "_")
+    return None if is_within or (word and word[0] in NO_STREETS) else (start, end)
 
 
 def path(text: str, start: int, end: int) -> Place | None:
@@ -226,7 +228,20 @@ def path(text: str, start: int, end: int) -> Place | None:
 
 
 def phone(text: str, start: int, end: int) -> Place | None:
-    """A number of 7 to 15 digits (ITU-T E.164) that stands alone; behind a word, what begins with a digit."""
+    """A number of 7 to 15 digits (ITU-T E.164) that stands alone; behind a word, what begins with a digit.
+
+    Where all of it is none, what stands before a slash may be one: another number or a date may be behind.
+    """
+    place = whole_phone(text, start, end)
+    if place is not None or (slash := text.find("/", start, end)) < 0:
+        return place
+    while slash > start and not text[slash - 1].isdigit():
+        slash -= 1
+    return whole_phone(text, start, slash)
+
+
+def whole_phone(text: str, start: int, end: int) -> Place | None:
+    """The same of all that is here."""
     while start < end and not (text[start].isdigit() or text[start] in "+("):
         start += 1
     digits = sum(character.isdigit() for character in text[start:end])
@@ -249,7 +264,7 @@ def phone(text: str, start: int, end: int) -> Place | None:
 
 
 ADDED = re.compile(r"(?:^|\n|@@ -[\d,]+ )\Z")  # a line that a diff adds, and where it says so
-DATE_LIKE = re.compile(r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}([-/.])\d{1,2}\1\d{4})(?!\d)")
+DATE_LIKE = re.compile(r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|\d{1,2}([-/.])\d{1,2}\1(?:1[89]|20)\d{2}(?![-/.]?\d))")
 
 
 def national(module: str, *, words: str = "") -> Check:
@@ -360,7 +375,7 @@ def signed(text: str, start: int, end: int) -> Place | None:
 
 def titled(titles: str) -> Check:
     """What stands behind a title, or several, and is none itself: the match begins with them."""
-    before = re.compile(rf"(?:(?:{titles})\.? )+(?!(?:{titles})\b)")
+    before = re.compile(rf"(?:(?:{titles})\.? )+(?!(?:{titles})(?![\w'’-]))")
 
     def check(text: str, start: int, end: int) -> Place | None:
         opening = before.match(text, start, end)

@@ -11,6 +11,7 @@ from flywheel.pool.anonymization.keys import is_plausible, type_of_key
 
 TRIGGER = r"begin:v(?:card|event|todo|journal|freebusy)|(?:^|\n)dn: |form-data; ?name=\"|<input "
 LONGEST = 20_000  # characters of an entry: what is behind them is not read
+LONGEST_VALUE = 200  # characters, as is_plausible has it
 LINE = re.compile(r"[^\r\n\0]+(?:\r?\n[ \t][^\r\n\0]*)*")  # with the lines that go on with it: they begin with a space
 PROPERTY = re.compile(
     r"(?:[\w-]+\.)?([\w-]+)((?:;(?:[^\":\0]|\"[^\"\0]*\")*)?)::? ?(?:(?:tel|mailto):)?", re.IGNORECASE
@@ -51,7 +52,8 @@ def find_fields(text: str, triggers: Sequence[Place]) -> Iterator[tuple[Place, s
         done = behind.start() if behind else min(len(text), begin + LONGEST)
         for kind, place in reader(text, begin, done):
             value = text[slice(*place)]
-            if not PLACEHOLDER.search(value) and (kind == "USER_ID" or is_plausible(kind, value)):
+            is_one = len(value) <= LONGEST_VALUE if kind == "USER_ID" else is_plausible(kind, value)
+            if is_one and not PLACEHOLDER.search(value):
                 yield place, kind
 
 

@@ -11,7 +11,9 @@ from msgspec import Struct
 from flywheel.pool.anonymization.checks import PLACEHOLDER
 from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, Family, Form
 
-RUN = re.compile(rb"(?:[0-9A-Fa-f]{1,4}:){8,}|[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*")
+RUN = re.compile(
+    rb"(?:[0-9A-Fa-f]{1,4}:){7,}[0-9A-Fa-f]{1,4}(?=:(?![\\/]))|[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*"
+)
 """What is left out where every check refused: nothing else begins within a word, a number, or more groups than an
 address has, each of which would be asked for one.
 """
@@ -88,13 +90,14 @@ class Detector:
             found = self._found_at(text, data, first, last, start=characters)
             if found is None:
                 skipped = RUN.match(data, first)
-                position = max(first + 1, skipped.end() if skipped else 0)
-                continue
-            yield found
-            taken = text[characters : found.end]
-            position = first + (len(taken.encode("utf-8", "surrogatepass")) if wide else len(taken))
-            if data[position : position + 1] in OPENING:
-                position = max(first + 1, position - 1)
+                behind = skipped.end() if skipped else 0
+            else:
+                yield found
+                taken = text[characters : found.end]
+                behind = first + (len(taken.encode("utf-8", "surrogatepass")) if wide else len(taken))
+            if data[behind : behind + 1] in OPENING:
+                behind = one_before(data, behind)
+            position = max(first + 1, behind)
 
     def _found_at(self, text: str, data: bytes, first: int, last: int, *, start: int) -> Span | None:
         """What the first form says that matches at this byte and whose check does not refuse it."""
@@ -179,6 +182,14 @@ class FirstLook:
         """Whether one may be in the text; the patterns as they are written say whether it is."""
         data = text.encode("utf-8", "surrogatepass")
         return self._automaton.search(data) is not None or (len(data) != len(text) and has_folded(data))
+
+
+def one_before(data: bytes, position: int) -> int:
+    """Where the character before a position begins."""
+    position -= 1
+    while position > 0 and data[position] & 0xC0 == 0x80:
+        position -= 1
+    return position
 
 
 def has_folded(data: bytes) -> bool:

@@ -4,6 +4,8 @@ Patterns are google-re2's: linear time, no look-around. Earlier rows win where t
 presidio's names where it has one.
 """
 
+import re
+
 from msgspec import Struct
 
 from flywheel.pool.anonymization.checks import (
@@ -81,6 +83,8 @@ ASSIGNABLE = {
     "STREET_ADDRESS": r"(?-i:\p{Lu})[\pL.'’-]*(?:[ +][\pL.'’-]+){0,4},?[ +]\d{1,4}[a-z]?\b",
 }
 """What a key without quotes assigns: something in quotes or a word, unless it is of one of these types."""
+LONGER_NUMBER = re.compile(r"([-. /])\d{1,4}\1\d|[ /-]\d{6}")
+"""Behind what would be a house's number: it is the beginning of a phone, a card or an address of a network."""
 
 
 class Form(Struct, frozen=True):
@@ -122,6 +126,8 @@ def assigned(kind: str, names: str) -> Form:
 
     def check(text: str, start: int, end: int) -> tuple[int, int] | None:
         place = assigned_value(text, start, end)
+        if kind == "STREET_ADDRESS" and LONGER_NUMBER.match(text, end):
+            return None
         return place if place and is_plausible(kind, text[slice(*place)]) else None
 
     value = ASSIGNABLE.get(kind, rf"{QUOTED}|{WORD}")
@@ -299,7 +305,7 @@ ADDRESSES = (
     Form(
         "STREET_ADDRESS",
         rf"\p{{Lu}}[\pL-]*(?:{STREETS_IN_ONE_WORD}|r (?:{STREETS_BEHIND_A_NAME})|-(?:{STREETS_BEHIND_A_NAME})) "
-        r"?\d{1,4}(?: ?[a-z]\b)?",
+        r"?\d{1,4}(?: ?[a-z])?\b",
         street,
     ),
     Form(

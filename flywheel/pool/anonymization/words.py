@@ -48,7 +48,7 @@ INTRODUCTIONS = unaccented(
     r"|ich heiße|mein name (?:ist|lautet)|je m'appelle|mon nom(?: de famille)? est|me llamo|mi nombre(?: completo)? es"
     r"|mi chiamo|mio nome è |me chamo|meu nome é |mijn naam is|ik heet"
 )
-GREETINGS = "hi|hello|hey|dear|thanks|thank you|regards|sincerely|welcome|welcome back|cheers|passengers?"
+GREETINGS = "hi|hello|hey|dear|thanks|thank you|regards|sincerely|welcome(?: back)?|cheers|passengers?"
 SALUTATIONS = (
     "Hallo|Guten (?:Tag|Morgen|Abend)|Liebe[rs]?|Sehr geehrte[rs]?|Danke|Bonjour|Bonsoir|Salut|Ch(?:er|ère)|Merci"
     "|Hola|Estimad[oa]|Querid[oa]|Gracias|Ciao|Buongiorno|Gentile|Grazie|Olá|Bom dia|Prezad[oa]|Car[oa]"

@@ -22,7 +22,7 @@ from flywheel.pool.anonymization.detectors import (
     bytewise,
     loosened,
 )
-from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, Family
+from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, PATHS, Family, Form
 from flywheel.pool.anonymization.views import View, views_of
 
 PIECES = (
@@ -163,6 +163,20 @@ def test_what_only_looks_like_a_form_takes_linear_time(piece: str, end: str) -> 
     assert large < 8 * 4 * small + 0.2
 
 
+@pytest.mark.parametrize(("piece", "end"), [("A-", "straße 12345"), ("A-", "straße 5ü"), ("Umweg-", "weg 5")])
+def test_a_street_of_many_parts_is_asked_once(monkeypatch: pytest.MonkeyPatch, piece: str, end: str) -> None:
+    asked: list[int] = []
+    found_at = Detector._found_at
+
+    def counted(self: Detector, text: str, data: bytes, first: int, last: int, *, start: int) -> Span | None:
+        asked.append(first)
+        return found_at(self, text, data, first, last, start=start)
+
+    monkeypatch.setattr(Detector, "_found_at", counted)
+    list(EVERYTHING.detect(piece * 1_000 + end))
+    assert len(asked) <= 3
+
+
 def whole_by_character(text: str) -> tuple[str, list[tuple[int, int]]]:
     """What views read as, and where each of their characters is."""
     views = views_of(text)
@@ -204,6 +218,35 @@ def test_a_view_of_plain_text_is_the_text() -> None:
 
 def test_a_form_of_a_lines_beginning_is_none_behind_a_refused_one() -> None:
     assert [span.type for span in EVERYTHING.detect("\n155550199 dob:7\\")] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1:2:3:4:5:6:7:8:/home/ann/x",
+        "https://u:p@h\u2192 1:2:3:4:5:6:7:8:~ann/x/y",
+        "a_bc:1:2:3:4:5:6:7:8:/home/ann/x",
+        "1:2:3:4:5:6:7:8:C:\\Users\\ann\\x",
+    ],
+)
+def test_a_path_behind_what_was_refused_is_found(text: str) -> None:
+    assert "ann" not in "".join(without_spans(text)), text
+
+
+@pytest.mark.parametrize("mark", ["_", "\u2192", "\U0001f4c1"])
+def test_a_path_behind_the_last_character_of_a_refused_word_is_found(mark: str) -> None:
+    word = Form("REFUSED", rf"\bword{mark}", lambda *_: None)
+    text = f"word{mark}/home/ann/x"
+    assert [text[span.start : span.end] for span in Detector([word, *PATHS]).detect(text)] == ["/home/ann/x"]
+
+
+def without_spans(text: str) -> Iterator[str]:
+    """What stays of a text."""
+    end = 0
+    for span in EVERYTHING.detect(text):
+        yield text[end : span.start]
+        end = span.end
+    yield text[end:]
 
 
 def test_a_row_of_hex_groups_is_asked_once_for_an_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,10 @@ STREETS = [
     ("Karl-Marx-Allee 12", "Karl-Marx-Allee 12"),
     ("Karl-Marx-Straße 12a", "wohnt Karl-Marx-Straße 12a"),
     ("Lindenweg 4", "im Lindenweg 4"),
+    ("Hauptstraße 5", "wohnt Hauptstraße 5-7 in Bonn"),
+    ("Hauptstraße 5", "Anschrift:Hauptstraße 5"),
+    ("Hauptstraße 5", "Hauptstraße 5.Stock links"),
+    ("Hauptstraße 5", "住所Hauptstraße 5"),
     ("Kurfürstendamm 21", "am Kurfürstendamm 21"),
     ("Am Alten Markt 7", "Adresse: Am Alten Markt 7"),
     ("Am Alten Markt 7", "wohnhaft: Am Alten Markt 7 in Bonn"),
@@ -208,6 +212,35 @@ def test_a_phone_number_is_gone_in_the_form_of_its_country(text: str) -> None:
 )
 def test_prose_code_and_numbers_stay(text: str) -> None:
     assert find_spans(text) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("030 1234567", "Tel: 030 1234567 / 0171 12345678"),
+        ("44719021", "Phone: 44719021/44719022"),
+        ("5551234567", "phone 5551234567 05/12/2024 ok"),
+        ("5551234567", "call 5551234567/2a now"),
+        ("02.11.2233.4455", "Tel. 02.11.2233.4455"),
+        ("06-55-1234-5", "fax 06-55-1234-5"),
+        ("06-12-1955-78", "fax 06-12-1955-78"),
+    ],
+)
+def test_another_number_or_the_look_of_a_date_hides_no_phone_number(value: str, text: str) -> None:
+    assert any(value in text[span.start : span.end] for span in find_spans(text) if span.type == "PHONE_NUMBER")
+
+
+@pytest.mark.parametrize("text", ["Welcome back Zorblatt, hi", "welcome back, Zorblatt", "Mr Frau-Zorblatt"])
+def test_a_greeting_of_two_words_and_a_name_that_begins_like_a_title_are_read_whole(text: str) -> None:
+    assert [text[span.start : span.end].removeprefix("Frau-") for span in find_spans(text)] == ["Zorblatt"]
+
+
+@pytest.mark.parametrize(
+    "number", ["555-123-4567", "078-05-1120", "4111 1111 1111 1111", "203.0.113.77", "0171 12345678"]
+)
+def test_a_longer_number_behind_an_address_is_no_houses(number: str) -> None:
+    text = f"address: Elmo {number}\nnext"
+    assert number in [text[span.start : span.end] for span in find_spans(text)]
 
 
 def test_a_key_behind_a_name_is_none_of_it() -> None:
