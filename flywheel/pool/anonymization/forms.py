@@ -69,8 +69,8 @@ STREETS_IN_ONE_WORD = (
 STREETS_BEHIND_A_NAME = "Stra(?:ß|ss)e|Str\\.|Gasse|Allee|Chaussee|Weg|Platz|Damm"
 UNIT = r"(?:Suite|Ste\.?|Apt\.?|Apartment) #?\d+[A-Za-z]?"
 ASSIGNED = (
-    r"(?i:\b[\w-]*(?:api[ _-]?key|secret|passw(?:or)?d|pwd|passphrase|token|credential"
-    r"|(?:private|access|account|encryption|signing|shared)[ _-]?key)s?[\w-]*)"
+    r"(?i:\b[\w-]{0,100}(?:api[ _-]?key|secret|passw(?:or)?d|pwd|passphrase|token|credential"
+    r"|(?:private|access|account|encryption|signing|shared)[ _-]?key)s?[\w-]{0,100})"
     r"[\"'*`]{0,3}\s{0,3}(?:[:=]|(?i:is|was)\b)"
     r"(?:\s?\"[^\"\n]{4,200}\"|\s?'[^'\n]{4,200}'|[ \"'*`]{0,4}[^\s\"'`,;<>*]{6,})"
 )
