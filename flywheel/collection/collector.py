@@ -17,7 +17,7 @@ from flywheel.collection.live_segment import recover_segments
 from flywheel.collection.sampling import Sampling
 from flywheel.collection.writer import Durability, SegmentWriter
 from flywheel.pool.anonymization.verdicts import signed_fields, without_signed
-from flywheel.records import Caws, Evaluation, Execution, Feedback, Log, RoutingDecision, encode, to_builtins
+from flywheel.records import Caws, Evaluation, Execution, Feedback, Log, RoutingDecision, encode
 
 if TYPE_CHECKING:
     from flywheel.collection.task_log import TaskLog
@@ -235,7 +235,5 @@ def edge_of(detection: "Detection | None") -> "Edge":
     from flywheel.pool.anonymization.edge import Edge
 
     edge = Edge(kept=frozenset(KEYS), detection=DEFAULT if detection is None else detection)
-    warm = Caws(spec_id="up@example.org, 01.02.2026")
-    edge.may_find(warm)
-    edge.remove(to_builtins(warm))
+    edge.warm_up()
     return edge
