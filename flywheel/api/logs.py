@@ -136,7 +136,8 @@ async def received(request: Request, kind: Kind) -> Response:
         finally:
             if not done:
                 await run_in_threadpool(requests.release, named)
-        await run_in_threadpool(requests.end, named, Answer(response.status_code, bytes(response.body)))
+        if done:
+            await run_in_threadpool(requests.end, named, Answer(response.status_code, bytes(response.body)))
         return response
 
 

@@ -126,6 +126,13 @@ def test_where_no_record_can_be_used_the_answer_is_an_error(client: TestClient, 
     assert stored(settings) == []
 
 
+def test_a_named_request_that_was_refused_is_worked_on_anew(client: TestClient) -> None:
+    for _ in range(2):
+        response = client.post("/v1/logs/feedback", json=[7], headers={"Idempotency-Key": "refused"})
+        problem(response, 422)
+        assert "idempotent-replayed" not in response.headers
+
+
 @pytest.mark.parametrize(
     ("content", "headers", "status", "words"),
     [
