@@ -4,15 +4,15 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache, lru_cache
-from typing import Any
 
 from msgspec import Struct
 
+from flywheel.pool.anonymization.automata import Automaton
 from flywheel.pool.anonymization.checks import is_wordy
 from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.words import DATE, MONTHS
 
-BIRTH = "(?i)birth|dob|born|passenger|patient|gebor|geburt|naissance|naci|nasci|geboorte"
+BIRTH = "birth|dob|born|passenger|patient|gebor|geburt|naissance|naci|nasci|geboorte"
 POSTAL = r"zip\b|post(?:al)?[ _-]?code"
 IS_POSTAL = re.compile(r"(?<![.\w])zip\b(?!\()|post(?:al)?[ _-]?code", re.IGNORECASE)
 NEAR = 200  # characters behind such a word
@@ -49,9 +49,9 @@ def find_mailboxes(text: str, spans: Sequence[Span]) -> Iterator[Span]:
 class Patterns(Struct, frozen=True):
     """What whole texts are searched for: words about birth, words about zip codes, dates."""
 
-    birth: Any
-    postal: Any
-    date: Any
+    birth: Automaton
+    postal: Automaton
+    date: Automaton
 
 
 def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
@@ -61,7 +61,7 @@ def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     ends = {span.end for span in spans if span.type == "PERSON"}
     if patterns().birth.search(data):
         yield from birth_dates(text, data, spans, ends)
-    words = (IS_POSTAL.match(text, match.start()) for match in patterns().postal.finditer(data))
+    words = (IS_POSTAL.match(text, start) for start, _ in patterns().postal.places(data))
     postal = [word.end() for word in words if word]
     for match in FIVE_DIGITS.finditer(text) if postal else ():
         nearest = bisect_left(postal, match.start()) - 1
@@ -83,8 +83,7 @@ def birth_dates(text: str, data: bytes, spans: Sequence[Span], ends: Collection[
     is_german = "geboren" in text
     if not known and not ends and not is_german:
         return
-    for match in patterns().date.finditer(data):
-        first, last = match.span()
+    for first, last in patterns().date.places(data):
         if is_wordy(text, first - 1, first) or is_wordy(text, last - 1, last):
             continue
         if not days_of(text[first:last]).isdisjoint(known):
@@ -104,10 +103,10 @@ def follows_one(text: str, start: int, ends: Collection[int]) -> bool:
 @cache
 def patterns() -> Patterns:
     """The patterns, compiled at first use."""
-    import re2
-
     date = re.sub(r"[^\x00-\x7f]", r"\\?", DATE)  # every letter outside ASCII reads as ``?``
-    return Patterns(re2.compile(BIRTH), re2.compile(f"(?i){POSTAL}"), re2.compile(f"(?i){date}"))
+    return Patterns(
+        Automaton(BIRTH, ignore_case=True), Automaton(POSTAL, ignore_case=True), Automaton(date, ignore_case=True)
+    )
 
 
 @lru_cache(maxsize=4_096)
