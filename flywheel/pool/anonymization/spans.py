@@ -1,27 +1,24 @@
 """Everything personal or secret in texts: closed forms, names, and what one place says of a value anywhere in them.
 
-Texts are read as ``views_of`` has them and scanned together, as the strings of one record: a name that a key of one
-string gives away is found in all others.
+Each text is read as if it were alone (``flywheel.pool.anonymization.readings``), and then all as the strings of one
+record: a name that a key of one string gives away is found in all others.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import attrgetter
 
 from msgspec import Struct
 
 from flywheel.pool.anonymization.checks import is_wordy
-from flywheel.pool.anonymization.context import find_in_context
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
-from flywheel.pool.anonymization.encoded import find_encoded
-from flywheel.pool.anonymization.names import COMMON, PLACE, WORD, find_names, kind_of, words_known
+from flywheel.pool.anonymization.names import COMMON, PLACE, WORD, kind_of, words_known
+from flywheel.pool.anonymization.readings import Reading, beginnings, moved, read_each
 from flywheel.pool.anonymization.surroundings import find_by_surroundings
-from flywheel.pool.anonymization.views import View, views_of
+from flywheel.pool.anonymization.views import SEPARATOR, View
 
-SEPARATOR = "\n\0\n"
-"""Between views that are scanned together; no pattern crosses NUL, which no view has."""
 CARRIED = frozenset({
     "PERSON", "USER_ID", "DATE_OF_BIRTH", "STREET_ADDRESS", "PHONE_NUMBER", "ZIP_CODE", "PAYMENT_ID", "BANK_ACCOUNT",
     "NATIONAL_ID", "US_SSN", "US_PASSPORT", "US_DRIVER_LICENSE", "SECRET", "CREDIT_CARD",
@@ -46,13 +43,29 @@ def find_spans(text: str, *, detection: Detection = DEFAULT) -> list[Span]:
     return find_each([text], detection=detection)[0]
 
 
-def find_each(texts: Sequence[str], *, named: Sequence[Named] = (), detection: Detection = DEFAULT) -> list[list[Span]]:
-    """The same for each text of one record. ``named`` are those that are a value of this type as a whole."""
-    views, joined = read(texts)
-    spans = [*detection.detect(joined), *find_names(joined), *whole_texts(texts, named, views, detection)]
-    spans += find_in_context(joined)
+def find_each(
+    texts: Sequence[str],
+    *,
+    named: Sequence[Named] = (),
+    detection: Detection = DEFAULT,
+    reader: Callable[[Sequence[str]], list[Reading]] | None = None,
+) -> list[list[Span]]:
+    """The same for each text of one record.
+
+    Args:
+        texts: of the record, each once.
+        named: those that are a value of this type as a whole.
+        detection: what is looked for.
+        reader: reads by this detection; that of a ``Memory`` does not read again what it has read.
+    """
+    readings = reader(texts) if reader else read_each(texts, detection=detection)
+    reads = [one.read for one in readings]
+    joined, begins = SEPARATOR.join(reads), beginnings(reads)
+    views = [(number, view) for number, one in enumerate(readings) for view in one.views]
+    spans = [*together((one.closed for one in readings), begins), *whole_texts(texts, named, views, detection)]
+    spans += together((one.context for one in readings), begins)
     spans += find_by_surroundings(joined, spans)
-    spans += find_encoded(joined, detection=detection)
+    spans += together((one.encoded for one in readings), begins)
     places = {(span.start, span.end) for span in spans}
     spans += find_carried(joined, carried_values(joined, spans), places)
     if detection.names:
@@ -64,10 +77,11 @@ def find_each(texts: Sequence[str], *, named: Sequence[Named] = (), detection: D
     return by_text(spans, joined, views, texts)
 
 
-def read(texts: Sequence[str]) -> tuple[list[tuple[int, View]], str]:
-    """The views of the texts, each with its text's number, and all of them as one."""
-    views = [(number, view) for number, text in enumerate(texts) for view in views_of(text)]
-    return views, SEPARATOR.join(view.text for _, view in views)
+def together(found: Iterable[Sequence[Span]], begins: Sequence[int]) -> Iterator[Span]:
+    """What was found in each text, where it is in all of them as one."""
+    for spans, begin in zip(found, begins, strict=False):
+        for span in spans:
+            yield moved(span, begin, end=span.end)
 
 
 def by_text(
