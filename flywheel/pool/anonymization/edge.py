@@ -21,6 +21,7 @@ from flywheel.pool.anonymization.fields import FieldReader
 from flywheel.pool.anonymization.forms import IDENTIFYING
 from flywheel.pool.anonymization.places import NONE, Place, places_in
 from flywheel.pool.anonymization.spans import Named, by_text, whole_texts
+from flywheel.pool.anonymization.surroundings import find_answers
 from flywheel.pool.anonymization.text import Anonymizer
 from flywheel.pool.anonymization.views import SEPARATOR, joined_views
 
@@ -100,6 +101,7 @@ def found_in(joined: str, detection: Detection) -> Iterator[Span]:
     """What goes whatever a key says of it: closed forms, and what the text around it says."""
     yield from detection.detect_own(joined)
     yield from EDGE.detect(joined)
+    yield from find_answers(joined)
     yield from (span for span in find_in_context(joined) if span.type in IDENTIFYING)
 
 

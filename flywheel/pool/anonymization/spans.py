@@ -91,7 +91,7 @@ def by_text(
     found: list[list[Span]] = [[] for _ in texts]
     for number, span in placed(spans, joined, views):
         found[number].append(span)
-    return [merged(some) for some in found]
+    return [merged(some) if len(some) > 1 else some for some in found]
 
 
 def whole_texts(

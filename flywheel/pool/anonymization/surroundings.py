@@ -7,15 +7,18 @@ from functools import cache, lru_cache
 
 from msgspec import Struct
 
-from flywheel.pool.anonymization.automata import Automaton
+from flywheel.pool.anonymization.automata import Automaton, any_of
 from flywheel.pool.anonymization.checks import is_wordy
-from flywheel.pool.anonymization.detectors import Span
+from flywheel.pool.anonymization.detectors import EVERYTHING, Span
+from flywheel.pool.anonymization.forms import NEAR_A_WORD
 from flywheel.pool.anonymization.words import DATE, MONTHS
 
 BIRTH = "birth|dob|born|passenger|patient|gebor|geburt|naissance|naci|nasci|geboorte"
 POSTAL = r"zip\b|post(?:al)?[ _-]?code"
 IS_POSTAL = re.compile(r"(?<![.\w])zip\b(?!\()|post(?:al)?[ _-]?code", re.IGNORECASE)
 NEAR = 200  # characters behind such a word
+ANSWERS = frozenset(kind for kind, *_ in NEAR_A_WORD)
+ASKED, LONGEST_ANSWER = 48, 20  # characters
 FIVE_DIGITS = re.compile(r"\d{5}(?<![\w$€£#./-]\d{5})(?:-\d{4})?(?![\w/%-]|[.,]\d)")
 BEHIND_STREET = re.compile(r"(?:, ?|,?\r?\n[ \t]*)(?:[A-Z]{1,2}-)?(\d{5}|\d{4}(?: [A-Z]{2})?|\d{2}-\d{3})(?= [^\W\d_])")
 BORN = re.compile(r"[^\d\n.;]{0,30}\bgeboren\b")  # behind the date, as German and Dutch have it
@@ -47,8 +50,9 @@ def find_mailboxes(text: str, spans: Sequence[Span]) -> Iterator[Span]:
 
 
 class Patterns(Struct, frozen=True):
-    """What whole texts are searched for: words about birth, words about zip codes, dates."""
+    """What whole texts are searched for: words about numbers of a state, about birth, about zip codes, and dates."""
 
+    asking: Automaton
     birth: Automaton
     postal: Automaton
     date: Automaton
@@ -57,6 +61,7 @@ class Patterns(Struct, frozen=True):
 def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     """What the spans and the subject of a text give away."""
     yield from find_mailboxes(text, spans)
+    yield from find_answers(text)
     data = text.encode("ascii", "replace")  # a byte for each character
     ends = {span.end for span in spans if span.type == "PERSON"}
     if patterns().birth.search(data):
@@ -75,6 +80,20 @@ def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
         behind = BEHIND_STREET.match(text, span.end) if span.type == "STREET_ADDRESS" else None
         if behind:
             yield Span(*behind.span(1), "ZIP_CODE", "behind a street")
+
+
+def find_answers(text: str) -> Iterator[Span]:
+    """Numbers of a state that a text begins with, behind one that asks for them: ``Your NHS number?``."""
+    if "\0" not in text:
+        return
+    for start, end in patterns().asking.places(text.encode("ascii", "replace")):
+        border = text.find("\0", end, end + ASKED)
+        if border < 0:
+            continue
+        both = text[start : border + ASKED + LONGEST_ANSWER].replace("\0", " ")
+        for span in EVERYTHING.detect(both):
+            if span.type in ANSWERS and start + span.start > border:
+                yield Span(start + span.start, start + span.end, span.type, span.reason)
 
 
 def birth_dates(text: str, data: bytes, spans: Sequence[Span], ends: Collection[int]) -> Iterator[Span]:
@@ -105,7 +124,10 @@ def patterns() -> Patterns:
     """The patterns, compiled at first use."""
     date = re.sub(r"[^\x00-\x7f]", r"\\?", DATE)  # every letter outside ASCII reads as ``?``
     return Patterns(
-        Automaton(BIRTH, ignore_case=True), Automaton(POSTAL, ignore_case=True), Automaton(date, ignore_case=True)
+        any_of((words for *_, words in NEAR_A_WORD), ignore_case=True),
+        Automaton(BIRTH, ignore_case=True),
+        Automaton(POSTAL, ignore_case=True),
+        Automaton(date, ignore_case=True),
     )
 
 
