@@ -96,7 +96,7 @@ def conversation_rates(said: list[list[dict[str, Any]]]) -> dict[str, float]:
     """Conversations for each second of processor time, the median of passes that each begin with an empty memory."""
     rates: dict[str, list[float]] = {"each read": [], "with a memory": []}
     for _ in range(PASSES):
-        with_memory: Find = partial(find_each, reader=Memory(DEFAULT).read_each)
+        with_memory: Find = partial(find_each, memory=Memory(DEFAULT))
         for name, find in (("each read", find_each), ("with a memory", with_memory)):
             copies = json.loads(json.dumps(said))
             started = time.process_time()

@@ -91,7 +91,7 @@ def anonymize_points(job: AnonymizationJob) -> Anonymized:
         PoolError: an own type replaces what a point cannot do without.
     """
     batch = points_in(job.content, day=job.day)
-    find = partial(find_each, reader=memory_of(job.detection).read_each)
+    find = partial(find_each, memory=memory_of(job.detection))
     columns = Columns()
     replaced: Counter[str] = Counter()
     changed = 0

@@ -5,7 +5,7 @@ record: a name that a key of one string gives away is found in all others.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import attrgetter
 
@@ -15,7 +15,7 @@ from flywheel.pool.anonymization.checks import is_wordy
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
 from flywheel.pool.anonymization.names import COMMON, PLACE, WORD, kind_of, words_known
-from flywheel.pool.anonymization.readings import Reading, beginnings, moved, read_each
+from flywheel.pool.anonymization.readings import Memory, read_together
 from flywheel.pool.anonymization.surroundings import find_by_surroundings
 from flywheel.pool.anonymization.views import SEPARATOR, View
 
@@ -48,7 +48,7 @@ def find_each(
     *,
     named: Sequence[Named] = (),
     detection: Detection = DEFAULT,
-    reader: Callable[[Sequence[str]], list[Reading]] | None = None,
+    memory: Memory | None = None,
 ) -> list[list[Span]]:
     """The same for each text of one record.
 
@@ -56,16 +56,13 @@ def find_each(
         texts: of the record, each once.
         named: those that are a value of this type as a whole.
         detection: what is looked for.
-        reader: reads by this detection; that of a ``Memory`` does not read again what it has read.
+        memory: of this detection, which does not read again what it has read.
     """
-    readings = reader(texts) if reader else read_each(texts, detection=detection)
-    reads = [one.read for one in readings]
-    joined, begins = SEPARATOR.join(reads), beginnings(reads)
-    views = [(number, view) for number, one in enumerate(readings) for view in one.views]
-    spans = [*together((one.closed for one in readings), begins), *whole_texts(texts, named, views, detection)]
-    spans += together((one.context for one in readings), begins)
+    reading = memory.read_together(texts) if memory else read_together(texts, detection=detection)
+    views, joined = reading.views, reading.joined
+    spans = [*reading.closed, *whole_texts(texts, named, views, detection), *reading.context]
     spans += find_by_surroundings(joined, spans)
-    spans += together((one.encoded for one in readings), begins)
+    spans += reading.encoded
     places = {(span.start, span.end) for span in spans}
     spans += find_carried(joined, carried_values(joined, spans), places)
     if detection.names:
@@ -75,13 +72,6 @@ def find_each(
 
         spans += find_persons(joined, detection.ner_model)
     return by_text(spans, joined, views, texts)
-
-
-def together(found: Iterable[Sequence[Span]], begins: Sequence[int]) -> Iterator[Span]:
-    """What was found in each text, where it is in all of them as one."""
-    for spans, begin in zip(found, begins, strict=False):
-        for span in spans:
-            yield moved(span, begin, end=span.end)
 
 
 def by_text(

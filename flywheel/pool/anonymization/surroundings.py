@@ -50,8 +50,12 @@ def find_mailboxes(text: str, spans: Sequence[Span]) -> Iterator[Span]:
 
 
 class Patterns(Struct, frozen=True):
-    """What whole texts are searched for: words about numbers of a state, about birth, about zip codes, and dates."""
+    """What whole texts are searched for: words about numbers of a state, about birth, about zip codes, and dates.
 
+    ``subject`` is any of the words: most texts have none.
+    """
+
+    subject: Automaton
     asking: Automaton
     birth: Automaton
     postal: Automaton
@@ -61,17 +65,13 @@ class Patterns(Struct, frozen=True):
 def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     """What the spans and the subject of a text give away."""
     yield from find_mailboxes(text, spans)
-    yield from find_answers(text)
     data = text.encode("ascii", "replace")  # a byte for each character
     ends = {span.end for span in spans if span.type == "PERSON"}
-    if patterns().birth.search(data):
-        yield from birth_dates(text, data, spans, ends)
-    words = (IS_POSTAL.match(text, start) for start, _ in patterns().postal.places(data))
-    postal = [word.end() for word in words if word]
-    for match in FIVE_DIGITS.finditer(text) if postal else ():
-        nearest = bisect_left(postal, match.start()) - 1
-        if nearest >= 0 and match.start() - postal[nearest] <= NEAR:
-            yield Span(*match.span(), "ZIP_CODE", "five digits in a text about zip codes")
+    if patterns().subject.search(data):
+        yield from find_answers(text)
+        if patterns().birth.search(data):
+            yield from birth_dates(text, data, spans, ends)
+        yield from postal_codes(text, data)
     for end in ends:
         behind = FIVE_DIGITS.match(text, end + 2) if text.startswith(", ", end) else None
         if behind:
@@ -80,6 +80,16 @@ def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
         behind = BEHIND_STREET.match(text, span.end) if span.type == "STREET_ADDRESS" else None
         if behind:
             yield Span(*behind.span(1), "ZIP_CODE", "behind a street")
+
+
+def postal_codes(text: str, data: bytes) -> Iterator[Span]:
+    """Five digits near behind a word about zip codes."""
+    words = (IS_POSTAL.match(text, start) for start, _ in patterns().postal.places(data))
+    postal = [word.end() for word in words if word]
+    for match in FIVE_DIGITS.finditer(text) if postal else ():
+        nearest = bisect_left(postal, match.start()) - 1
+        if nearest >= 0 and match.start() - postal[nearest] <= NEAR:
+            yield Span(*match.span(), "ZIP_CODE", "five digits in a text about zip codes")
 
 
 def find_answers(text: str) -> Iterator[Span]:
@@ -122,12 +132,14 @@ def follows_one(text: str, start: int, ends: Collection[int]) -> bool:
 @cache
 def patterns() -> Patterns:
     """The patterns, compiled at first use."""
+    asking = [words for *_, words in NEAR_A_WORD]
     date = re.sub(r"[^\x00-\x7f]", r"\\?", DATE)  # every letter outside ASCII reads as ``?``
     return Patterns(
-        any_of((words for *_, words in NEAR_A_WORD), ignore_case=True),
-        Automaton(BIRTH, ignore_case=True),
-        Automaton(POSTAL, ignore_case=True),
-        Automaton(date, ignore_case=True),
+        subject=any_of([*asking, BIRTH, POSTAL], ignore_case=True),
+        asking=any_of(asking, ignore_case=True),
+        birth=Automaton(BIRTH, ignore_case=True),
+        postal=Automaton(POSTAL, ignore_case=True),
+        date=Automaton(date, ignore_case=True),
     )
 
 

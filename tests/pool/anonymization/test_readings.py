@@ -12,7 +12,14 @@ from flywheel.pool.anonymization.canaries import CANARIES
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.edge import find_at_edge
 from flywheel.pool.anonymization.own_types import OwnType
-from flywheel.pool.anonymization.readings import SHORTEST_REMEMBERED, Memory, Reading, read_each
+from flywheel.pool.anonymization.readings import (
+    SHORTEST_REMEMBERED,
+    Memory,
+    Reading,
+    apart,
+    read_together,
+    together,
+)
 from flywheel.pool.anonymization.spans import find_each
 from tests.pool.anonymization.test_detectors import PIECES
 
@@ -25,12 +32,14 @@ OWN = Detection((OwnType(name="EMPLOYEE", pattern=r"emp-\d+", words=("badge",)),
 @example(["the NHS number", "943 476 5919"])
 @example(["password =", "hunter2hunter2", "| name |", "| --- |", "| Bob |"])
 def test_a_text_is_read_as_if_it_were_alone(texts: list[str]) -> None:
-    assert read_each(texts) == [read_each([text])[0] for text in texts]
+    assert apart(read_together(texts), len(texts)) == [read_together([text]) for text in texts]
 
 
 def test_words_of_a_type_of_the_teams_own_are_those_of_the_same_text() -> None:
     texts = ["badge", "emp-12345", "badge emp-12345"]
-    assert read_each(texts, detection=OWN) == [read_each([text], detection=OWN)[0] for text in texts]
+    alone = [read_together([text], detection=OWN) for text in texts]
+    assert apart(read_together(texts, detection=OWN), len(texts)) == alone
+    assert together(alone) == read_together(texts, detection=OWN)
 
 
 class Counting:
@@ -39,32 +48,30 @@ class Counting:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def __call__(self, texts: Sequence[str], *, detection: Detection) -> list[Reading]:
+    def __call__(self, texts: Sequence[str], *, detection: Detection) -> Reading:
         self.asked += texts
-        return read_each(texts, detection=detection)
+        return read_together(texts, detection=detection)
 
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     """In place of reading."""
     reading = Counting()
-    monkeypatch.setattr(readings, "read_each", reading)
+    monkeypatch.setattr(readings, "read_together", reading)
     return reading
 
 
 LONG = [f"{number}: mail ann{number}@example.org about {word}. " * 3 for number, word in enumerate(("one", "two"))]
 
 
-def test_a_text_that_comes_again_is_not_read_again(counting: Counting) -> None:
+def test_a_text_that_came_twice_is_not_read_again(counting: Counting) -> None:
     memory = Memory(DEFAULT)
-    first = memory.read_each([*LONG, "short"])
-    assert memory.read_each(["short", LONG[1], "other", LONG[0]]) == [
-        first[2],
-        first[1],
-        *read_each(["other"]),
-        first[0],
-    ]
-    assert counting.asked == [*LONG, "short", "short", "other"]
+    for _ in range(2):
+        memory.read_together([*LONG, "short"])
+    counting.asked.clear()
+    texts = ["short", LONG[1], "other", LONG[0]]
+    assert memory.read_together(texts) == read_together(texts)
+    assert counting.asked == ["short", "other"]
 
 
 def test_what_was_not_asked_for_the_longest_is_forgotten_first(
@@ -73,9 +80,12 @@ def test_what_was_not_asked_for_the_longest_is_forgotten_first(
     texts = [f"{number} ".ljust(SHORTEST_REMEMBERED, "x") for number in range(4)]
     monkeypatch.setattr(readings, "REMEMBERED", 3 * SHORTEST_REMEMBERED)
     memory = Memory(DEFAULT)
-    for number in (0, 1, 2, 0, 3, 0, 1):
-        memory.read_each([texts[number]])
-    assert counting.asked == [texts[number] for number in (0, 1, 2, 3, 1)]
+    for number in (0, 0, 1, 1, 2, 2, 0, 3, 3):
+        memory.read_together([texts[number]])
+    counting.asked.clear()
+    for number in (0, 2, 3, 1):
+        memory.read_together([texts[number]])
+    assert counting.asked == [texts[1]]
 
 
 def test_what_is_too_long_to_be_remembered_drives_nothing_out(
@@ -83,9 +93,10 @@ def test_what_is_too_long_to_be_remembered_drives_nothing_out(
 ) -> None:
     monkeypatch.setattr(readings, "LONGEST_REMEMBERED", len(LONG[0]))
     memory = Memory(DEFAULT)
-    for text in (LONG[0], "y" * (len(LONG[0]) + 1), LONG[0]):
-        memory.read_each([text])
-    assert len(counting.asked) == 2
+    longer = "y" * (len(LONG[0]) + 1)
+    for text in (LONG[0], LONG[0], longer, longer, longer, LONG[0]):
+        memory.read_together([text])
+    assert counting.asked == [LONG[0], LONG[0], longer, longer, longer]
 
 
 def test_with_a_memory_every_record_has_the_spans_that_it_has_without() -> None:
@@ -94,7 +105,7 @@ def test_with_a_memory_every_record_has_the_spans_that_it_has_without() -> None:
     texts = [*CANARIES.values(), *LONG, "Ann Smith writes.", "dob: 1990-01-02, born in Rome, 1990-01-02 again" * 2]
     for _ in range(40):
         record = dice.sample(texts, k=dice.randint(0, 6))
-        assert find_each(record, reader=memory.read_each) == find_each(record)
+        assert find_each(record, memory=memory) == find_each(record)
 
 
 @pytest.mark.parametrize(
@@ -111,5 +122,5 @@ def test_an_answer_is_known_by_the_text_that_asks_for_it(question: str, answer: 
     assert [span.type for span in find_each(texts)[2]] == [kind]
     assert [span.type for span in find_at_edge(texts)[2]] == [kind]
     memory = Memory(DEFAULT)
-    assert find_each([texts[2]], reader=memory.read_each) == [[]]
-    assert find_each(texts, reader=memory.read_each) == find_each(texts, reader=memory.read_each) == find_each(texts)
+    assert find_each([texts[2]], memory=memory) == [[]]
+    assert find_each(texts, memory=memory) == find_each(texts, memory=memory) == find_each(texts)
