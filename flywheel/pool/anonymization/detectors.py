@@ -79,12 +79,12 @@ class Detector:
             if first == len(data):
                 return
             if self._scouts[number].is_loosened or any(begin == first for begin, *_ in ahead[1:3]):
-                end = self._any.match(data, first)
-                patience -= last - (end or first)
-                if end is None:
+                confirmed = self._any.match(data, first)
+                patience -= last - (confirmed or first)
+                if confirmed is None:
                     position = first + 1
                     continue
-                last = end
+                last = confirmed
             characters += len(data[counted:first].decode("utf-8", "surrogatepass")) if wide else first - counted
             counted = first
             found = self._found_at(text, data, first, last, start=characters)
