@@ -66,7 +66,7 @@ class MadeExport(Struct, frozen=True, kw_only=True):
 
 
 class Planned(Struct, frozen=True, kw_only=True):
-    """A plan with all that is needed to carry it out."""
+    """A plan with all that is needed to carry it out. Its batch has no digest yet."""
 
     phases: dict[Phase, Sequence[Offer]]
     splits: dict[str, SplitName]
@@ -84,7 +84,11 @@ def preview_export(pool: BenchmarkPool, criteria: ExportCriteria, *, now: dateti
     """
     with pool.transaction() as connection:
         criteria = with_present_hashes(connection, criteria)
-        return planned(pool, connection, criteria, export_id="preview", now=now).plan
+        found = planned(pool, connection, criteria, export_id="preview", now=now)
+    batch = found.plan.batch
+    if batch is None or found.noise is not None:
+        return found.plan
+    return replace(found.plan, batch=replace(batch, digest=digest_of(found.rows)))
 
 
 def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str, now: datetime) -> MadeExport:
@@ -112,6 +116,7 @@ def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str
             batch, rows = noised(batch, rows, noise)
         with ThreadPoolExecutor(1) as copying:  # the lake and PostgreSQL at once; the ledger holds when both are done
             copied = copying.submit(copy_points, pool, export_id, rows)
+            batch = replace(batch, digest=digest_of(rows))
             store(connection, batch, found.phases, found.splits)
             if noise is not None:
                 tenants = tenants_of(found.phases[criteria.phase])
@@ -189,7 +194,7 @@ def planned(
             export_id,
             phases,
             criteria=about,
-            digest=digest_of(rows),
+            digest="",
             now=now,
             splits=splits,
             left_out={"near_duplicates": choice.near_duplicates, "unusable": choice.unusable},
