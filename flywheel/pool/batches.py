@@ -13,7 +13,7 @@ from msgspec import Struct
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from flywheel.errors import NotInPoolError, PoolError, SpentBatchError
+from flywheel.errors import NotInPoolError, PoolError, QueryError, SpentBatchError
 from flywheel.pool.batch_copies import WRITE_BYTES, copied_points, copy_points, copy_rows, digest_of
 from flywheel.pool.export_choice import SplitName, distribution
 from flywheel.pool.pool import BenchmarkPool
@@ -92,10 +92,10 @@ def check_id(batch_id: str) -> None:
     """Hold an id against the names that a partition can have.
 
     Raises:
-        PoolError: it is none of them.
+        QueryError: it is none of them.
     """
     if not BATCH_ID.fullmatch(batch_id):
-        raise PoolError(f"{batch_id!r} cannot name a batch; use up to 100 letters, digits, dots, dashes, underscores")
+        raise QueryError(f"{batch_id!r} cannot name a batch; use up to 100 letters, digits, dots, dashes, underscores")
 
 
 def check_trainable(batch: Batch) -> None:
