@@ -191,7 +191,7 @@ def test_only_a_trainer_of_all_tenants_makes_exports_and_the_audit_knows(
     client: TestClient, placed: BenchmarkPool, granted: Granted
 ) -> None:
     for role, terms in (("analyst", {}), ("arbiter", {}), ("admin", {}), ("rl-trainer", {"tenants": ["acme"]})):
-        grant, headers = granted(role, **terms)  # type: ignore[arg-type]
+        grant, headers = granted(role, **terms)
         for response in (
             client.put("/v1/pool/batches/e1", json=SFT, headers=headers),
             client.post("/v1/pool/batches/preview", json=SFT, headers=headers),
@@ -238,11 +238,10 @@ def test_postgresql_refuses_what_python_let_through_and_undoes_it(
         told = refusal(client.put("/v1/pool/batches/e1", json=SFT, headers=headers), 403)
     assert "e1 is not within what this grant shows; nothing was made or marked" in told["detail"]
     grant, headers = granted("rl-trainer")
-    made = exports.make_export
 
     def revoked_meanwhile(pool: BenchmarkPool, *args: Any, **terms: Any) -> Any:
         revoke(placed, grant.id, by="ann", reason="done", now=LATER)
-        return made(pool, *args, **terms)
+        return make_export(pool, *args, **terms)
 
     monkeypatch.setattr(exports, "make_export", revoked_meanwhile)
     refusal(client.put("/v1/pool/batches/e1", json=SFT, headers=headers), 403)
@@ -284,11 +283,13 @@ def test_one_that_fails_does_not_keep_the_next_from_being_made(client: TestClien
 
 def test_whatever_is_sent_the_answer_is_one_that_is_described(client: TestClient) -> None:
     found = schemathesis.openapi.from_asgi("/openapi.json", client.app)
-    operations = [
-        operation.ok()
-        for method, path in (("PUT", "/v1/pool/batches/{batch_id}"), ("POST", "/v1/pool/batches/preview"))
+    asked = (("PUT", "/v1/pool/batches/{batch_id}"), ("POST", "/v1/pool/batches/preview"))
+    every: list[Any] = [
+        operation
+        for method, path in asked
         for operation in found.include(method=method, path=path).get_all_operations()
     ]
+    operations = [operation.ok() for operation in every]
     assert len(operations) == 2
     for operation in operations:
 
