@@ -222,7 +222,7 @@ def chosen_points(pool: BenchmarkPool, batch_id: str, parameters: models.BatchPo
     phase, split = parameters.phase, parameters.split
     return [
         row
-        for row in leaving(pool, pool.get_batch(batch_id))
+        for row in leaving(pool, pool.get_batch(batch_id), parameters.form)
         if phase in {None, row["phase"]} and split in {None, row["split"]}
     ]
 

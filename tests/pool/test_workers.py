@@ -1,15 +1,15 @@
-"""What is made ahead is the same, in the same order, and its errors are seen; no process outlives its parent."""
+"""What is made ahead or by threads is the same, in the same order, with its errors; no process outlives its parent."""
 
 import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import islice
-from threading import Event
+from threading import Barrier, Event
 
 import pytest
 
 from flywheel.errors import PoolError
-from flywheel.pool.workers import ahead
+from flywheel.pool.workers import ahead, threaded
 
 ORPHAN = """
 import sys, time
@@ -53,3 +53,39 @@ def test_nothing_is_lost_and_an_error_comes_after_what_was_made_before_it() -> N
     with pytest.raises(PoolError, match="the lake is gone"):
         taken.extend(ahead(items()))
     assert taken == [0, 1, 2, 3, 4]
+
+
+def test_threads_work_side_by_side_and_results_keep_the_items_order() -> None:
+    met = Barrier(2)
+
+    def slow_first(number: int) -> int:
+        if number < 2:
+            met.wait(10)  # nobody comes where one is worked on at a time
+        return number * number
+
+    assert list(threaded(slow_first, range(9), threads=2)) == [number * number for number in range(9)]
+    assert list(threaded(slow_first, (), threads=2)) == []
+
+
+def test_no_more_items_are_taken_than_threads_have_to_do() -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(100):
+            taken.append(number)
+            yield number
+
+    assert list(islice(threaded(str, items(), threads=2), 3)) == ["0", "1", "2"]
+    assert len(taken) == 7
+
+
+def test_the_error_of_a_thread_is_raised_in_its_items_turn() -> None:
+    def refusing(number: int) -> int:
+        if number == 2:
+            raise PoolError("the lake is gone")
+        return number
+
+    given: list[int] = []
+    with pytest.raises(PoolError, match="the lake is gone"):
+        given.extend(threaded(refusing, range(9), threads=2))
+    assert given == [0, 1]

@@ -74,6 +74,8 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
     {
         "points.read": Action(roles=("rl-trainer", "analyst")),
         "points.export": Action(roles=("rl-trainer",), whole_pool=True),
+        "export.preview": Action(roles=("rl-trainer",), whole_pool=True),
+        "export.make": Action(roles=("rl-trainer",), whole_pool=True),
         "batches.read": Action(roles=("rl-trainer",), whole_pool=True),
         "statistics.read": Action(
             roles=("analyst", "arbiter"), whole_pool=True, of_tenants="statistics.of-tenants", by_hour=True
