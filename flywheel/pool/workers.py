@@ -27,8 +27,8 @@ part needed, a few hundred MB, and a start costs 1.3 s of a processor: imports, 
 and secrets are found by."""
 OBJECTS_A_COLLECTION = 100_000  # records hold no cycles: looking for them more often takes a sixth of the time
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-"""For a process that has a core to itself. Libraries of linear algebra start a thread a core as they are imported, which
-looks out for work for a tenth of a second, and takes a core from the others meanwhile."""
+"""For a process that has a core to itself: libraries of linear algebra start a thread a core as they are imported, and
+those look out for work for a while on the cores of others."""
 
 
 def cores() -> int:

@@ -83,8 +83,8 @@ def spare_copies(url: str) -> None:
     """Spare who copies a day into the hot tier what others can do, each where no person decided about it.
 
     A day fills many files of the write-ahead log. New ones are written without zeros first: all that those do is find
-    out early that there is room. And a process of the server's own writes the log as it fills, which by default it looks
-    after so seldom that the one who copies does it himself.
+    out early that there is room. And a process of the server's own writes the log as it fills; by default it looks so
+    seldom that the one who copies does it himself.
     """
     with psycopg.connect(url, autocommit=True) as connection:
         for name, value in COPIER_SETTINGS.items():
