@@ -27,6 +27,9 @@ GROWTH_BYTES = 1_000_000_000
 part needed, a few hundred MB, and a start costs 1.3 s of a processor: imports, and the lists and patterns that names
 and secrets are found by."""
 OBJECTS_A_COLLECTION = 100_000  # records hold no cycles: looking for them more often takes a sixth of the time
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+"""For a process that has a core to itself: libraries of linear algebra start a thread a core as they are imported, and
+those look out for work for a while on the cores of others."""
 
 
 def cores() -> int:
@@ -60,7 +63,7 @@ def mapped(function: Callable[[Item], Result], items: Iterable[Item], *, process
         timeout=IDLE_S,
         initializer=prepare,
         initargs=(os.getpid(),),
-        env={"LOKY_MAX_MEMORY_LEAK_SIZE": str(GROWTH_BYTES)},
+        env={"LOKY_MAX_MEMORY_LEAK_SIZE": str(GROWTH_BYTES)} | ONE_THREAD,
     )
     try:
         yield from in_turn(executor, function, items, workers=processes)

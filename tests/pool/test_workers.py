@@ -1,5 +1,6 @@
 """What is made ahead or by threads is the same, in the same order, with its errors; no process outlives its parent."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from threading import Barrier, Event
 import pytest
 
 from flywheel.errors import PoolError
-from flywheel.pool.workers import ahead, threaded
+from flywheel.pool.workers import ahead, mapped, threaded
 
 ORPHAN = """
 import sys, time
@@ -27,6 +28,10 @@ def test_a_process_whose_parent_was_killed_before_it_was_ready_ends_too() -> Non
     program = [sys.executable, "-c", ORPHAN, str(parent.pid)]
     orphan = subprocess.run(program, check=False, capture_output=True, text=True, timeout=50)
     assert (orphan.returncode, orphan.stdout, orphan.stderr) == (1, "", "")
+
+
+def test_libraries_start_no_threads_beside_a_process_that_has_a_core_to_itself() -> None:
+    assert list(mapped(os.getenv, ["OMP_NUM_THREADS"] * 3, processes=2)) == ["1"] * 3
 
 
 def test_the_next_item_is_made_while_one_is_worked_on() -> None:
