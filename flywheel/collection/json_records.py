@@ -214,9 +214,14 @@ def decoded(raw: bytes, line: int, item: str = "", key: str = "") -> Record | Re
         return Rejected(reason=rejected.reason, detail=rejected.detail, line=line, item=item)
     if not isinstance(value, dict):
         return Rejected(reason="not an object", detail=f"it is {value!r:.80}", line=line, item=item)
-    if (raw.count(b":") != again.count(b":") or ESCAPED in raw) and (name := doubled_key(raw)) is not None:
+    if raw != again and has_other_colons(raw, again) and (name := doubled_key(raw)) is not None:
         return Rejected(reason="duplicate keys", detail=f"the key {name!r:.80} is there twice", line=line, item=item)
     return Record(value=value, raw=raw, line=line, item=item, key=key)
+
+
+def has_other_colons(raw: bytes, again: bytes) -> bool:
+    """Whether a record may have lost a key when it was decoded and encoded again."""
+    return raw.count(b":") != again.count(b":") or (b"\\" in raw and ESCAPED in raw)
 
 
 def doubled_key(raw: bytes) -> str | None:
