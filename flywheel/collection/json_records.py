@@ -23,6 +23,8 @@ MAX_RECORD_BYTES = 16 * 1024 * 1024
 DOCUMENT_BYTES = 64 * 1024 * 1024
 UTF8_MARK = b"\xef\xbb\xbf"
 OTHER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00{": "UTF-16", b"{\x00": "UTF-16", b"[\x00": "UTF-16"}
+OPENS = (b"{", b"[", b'"')
+CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:]', re.DOTALL)
 BETWEEN = re.compile(rb"[\s,]*")
 BYTE = re.compile(r"\(byte (\d+)\)")
@@ -251,6 +253,15 @@ def too_large(size: int, *, line: int, item: str = "") -> Rejected:
     """A record that is not decoded, since what it becomes in memory has no bound worth the name."""
     detail = f"it has {size:,} bytes, a record may have {MAX_RECORD_BYTES:,}"
     return Rejected(reason="record too large", detail=detail, line=line, item=item)
+
+
+def opens_json(head: bytes) -> bool:
+    """Whether a document that begins so is JSON, whatever may be wrong with it.
+
+    Its first byte does not tell: 123, a brace, may be the length of a message of protobuf. Control characters do, of
+    which JSON has none but blanks, while such a message has some, as the lengths of ids and the tags of lists.
+    """
+    return head.removeprefix(UTF8_MARK).lstrip().startswith(OPENS) and CONTROL.search(head) is None
 
 
 def opening_keys(head: bytes) -> tuple[frozenset[str], bool]:

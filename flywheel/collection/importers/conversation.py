@@ -25,6 +25,8 @@ ROLES: Mapping[str, Role] = {
 STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 """How the simulated users of tau-bench and tau2-bench end a conversation."""
 TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
+REASONING_PARTS = frozenset({"reasoning", "thinking", "redacted_thinking"})
+"""As inspect-ai and OpenAI call them, and Anthropic: like reasoning beside the content, a message has no place for it."""
 REASONING = "reasoning-left-out"
 TOOL_DEFINITIONS = "tool-definitions-left-out"
 compact = msgspec.json.Encoder().encode
@@ -69,7 +71,10 @@ class Conversation(Struct):
     def count(self, calls: tuple[ToolCall, ...]) -> None:
         """Count calls by their tools."""
         for call in calls:
-            self.tools.setdefault(call.name, ToolTally()).calls += 1
+            tally = self.tools.get(call.name)
+            if tally is None:
+                tally = self.tools[call.name] = ToolTally()
+            tally.calls += 1
             if call.id is not None:
                 self.names[call.id] = call.name
 
@@ -83,7 +88,13 @@ class Conversation(Struct):
     def _text(self, content: object) -> str:
         if not isinstance(content, list):
             raise expected("text or a list of parts", "content", content)
-        return "\n".join(self._part(part) for part in content)
+        return "\n".join(self._part(part) for part in content if not self._is_reasoning(part))
+
+    def _is_reasoning(self, part: object) -> bool:
+        kind = part.get("type") if isinstance(part, dict) else None
+        found = isinstance(kind, str) and kind in REASONING_PARTS
+        self.reasoned = self.reasoned or found
+        return found
 
     def _part(self, part: object) -> str:
         if isinstance(part, str):
@@ -91,9 +102,10 @@ class Conversation(Struct):
         if not isinstance(part, dict):
             raise expected("a part with its type", "content", part)
         kind = part.get("type", "text")
-        words = part.get("text", part.get("content", part.get(kind) if isinstance(kind, str) else None))
-        if kind in TEXT_PARTS and isinstance(words, str):
-            return words
+        if isinstance(kind, str):
+            words = part.get("text", part.get("content", part.get(kind)))
+            if kind in TEXT_PARTS and isinstance(words, str):
+                return words
         self.replaced_parts = True
         return f"[{kind}]" if isinstance(kind, str) else "[part]"
 
@@ -212,10 +224,11 @@ def openai_conversation(messages: object, conversation: Conversation | None = No
         if said.reasoning_content or said.reasoning:
             conversation.reasoned = True
         if said.tool_calls:
-            calls = tuple(
+            made = [  # a generator would cost more than the call it makes
                 ToolCall(name=call.function.name, arguments=call.function.arguments, id=call.id or None)
                 for call in said.tool_calls
-            )
+            ]
+            calls = tuple(made)
             conversation.count(calls)
         role = ROLES[said.role]
         if role == "assistant":
