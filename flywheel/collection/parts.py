@@ -26,6 +26,7 @@ from flywheel.collection.importers.interface import (
     Outcome,
     Rejected,
     Row,
+    is_divisible,
 )
 from flywheel.collection.json_records import RawRecord, is_lines, opens_json
 from flywheel.pool.workers import mapped
@@ -77,7 +78,7 @@ class Excerpt(Document):
 
 def entries_of_document(document: Document, importer: Importer, terms: Terms, *, processes: int) -> Iterator[Entry]:
     """What becomes of the document's records, in order."""
-    if isinstance(importer, Divisible) and opens_json(document.opening.head):
+    if is_divisible(importer) and opens_json(document.opening.head):
         read = partial(entries_of_part, importer=importer, terms=terms)
         yield from side_by_side(read, parts(document, importer), processes=processes)
     else:
@@ -87,7 +88,7 @@ def entries_of_document(document: Document, importer: Importer, terms: Terms, *,
 
 def rows_of_document(document: Document, importer: Gatherer, *, processes: int) -> Iterator[Row | Rejected]:
     """The parts of runs that the document has, in order."""
-    if isinstance(importer, Divisible) and opens_json(document.opening.head):
+    if is_divisible(importer) and opens_json(document.opening.head):
         yield from side_by_side(
             partial(rows_of_part, importer=importer), parts(document, importer), processes=processes
         )

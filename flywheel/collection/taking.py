@@ -28,6 +28,7 @@ from flywheel.collection.importers.interface import (
     Line,
     Opening,
     Rejected,
+    is_gatherer,
 )
 from flywheel.collection.importers.registry import importer_of, importers, recognized
 from flywheel.collection.mapping import Mapping
@@ -200,7 +201,7 @@ class Taking:
                 importer = self._importer_of(document.opening)
                 if isinstance(importer, Rejected):
                     self._reject(importer, document.name)
-                elif isinstance(importer, Gatherer):
+                elif is_gatherer(importer):
                     self._gather(importer, document, stack)
                 else:
                     self._alone = True
@@ -311,7 +312,7 @@ class Taking:
 
 def gathers(name: str) -> bool:
     """Whether the format of this name wants all of its files at once; not if its package is gone."""
-    return any(importer.name == name and isinstance(importer, Gatherer) for importer in importers())
+    return any(importer.name == name and is_gatherer(importer) for importer in importers())
 
 
 def _parts(payloads: Iterator[bytes]) -> Iterator[list[bytes]]:

@@ -149,7 +149,9 @@ def tokens_of(value: Json, steps: list[Json]) -> tuple[Json, int | None, int | N
 
 def has_token_ids(steps: list[Json]) -> bool:
     """Whether every step that the agent wrote has token ids and a log-probability for each."""
-    written = [mapping_of(step, "metrics") if "metrics" in step else {} for step in steps if step.get("source") == "agent"]
+    written = [
+        mapping_of(step, "metrics") if "metrics" in step else {} for step in steps if step.get("source") == "agent"
+    ]
     return bool(written) and all(paired(metrics) for metrics in written)
 
 

@@ -26,7 +26,7 @@ STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 """How the simulated users of tau-bench and tau2-bench end a conversation."""
 TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
 REASONING_PARTS = frozenset({"reasoning", "thinking", "redacted_thinking"})
-"""As inspect-ai and OpenAI call them, and Anthropic: like reasoning beside the content, a message has no place for it."""
+"""As inspect-ai, OpenAI and Anthropic call them: a message has no more place for them than for reasoning beside it."""
 REASONING = "reasoning-left-out"
 TOOL_DEFINITIONS = "tool-definitions-left-out"
 compact = msgspec.json.Encoder().encode
@@ -88,15 +88,9 @@ class Conversation(Struct):
     def _text(self, content: object) -> str:
         if not isinstance(content, list):
             raise expected("text or a list of parts", "content", content)
-        return "\n".join(self._part(part) for part in content if not self._is_reasoning(part))
+        return "\n".join([words for part in content if (words := self._part(part)) is not None])
 
-    def _is_reasoning(self, part: object) -> bool:
-        kind = part.get("type") if isinstance(part, dict) else None
-        found = isinstance(kind, str) and kind in REASONING_PARTS
-        self.reasoned = self.reasoned or found
-        return found
-
-    def _part(self, part: object) -> str:
+    def _part(self, part: object) -> str | None:
         if isinstance(part, str):
             return part
         if not isinstance(part, dict):
@@ -106,6 +100,9 @@ class Conversation(Struct):
             words = part.get("text", part.get("content", part.get(kind)))
             if kind in TEXT_PARTS and isinstance(words, str):
                 return words
+            if kind in REASONING_PARTS:
+                self.reasoned = True
+                return None
         self.replaced_parts = True
         return f"[{kind}]" if isinstance(kind, str) else "[part]"
 

@@ -117,8 +117,7 @@ def add_usual(found: list[WireMessage], message: UsualMessage) -> None:
     words = "\n".join(content) if content else None
     if words or calls or not responses:
         found.append(made(message.role, content=words, calls=calls, name=message.name))
-    for response in responses:
-        found.append(made("tool", content=as_text(response.response), answers=response.id))
+    found += [made("tool", content=as_text(response.response), answers=response.id) for response in responses]
 
 
 def parts_as_messages(message: Mapping[str, Any], left_out: set[str]) -> Iterator[WireMessage]:
