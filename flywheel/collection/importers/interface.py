@@ -203,6 +203,6 @@ def is_gatherer(importer: AnyImporter) -> TypeIs[Gatherer]:
     return hasattr(importer, "rows")
 
 
-def is_divisible(importer: AnyImporter) -> TypeIs[Divisible]:
+def is_divisible(importer: object) -> TypeIs[Divisible]:
     """Whether a document of a format can be read in parts."""
     return hasattr(importer, "lists")
