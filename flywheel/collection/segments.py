@@ -49,13 +49,13 @@ class Damage(Struct, frozen=True, kw_only=True):
     kind: Literal["corrupt", "torn-tail"]
 
 
-def encode_frame(payload: bytes) -> bytes:
-    """The payload with its frame around it. Raises as ``framed``."""
-    return b"".join(framed(payload))
+def encode_frames(payloads: Iterable[bytes], *, start: bytes = b"") -> bytes:
+    """The payloads behind one another and behind ``start``, each with its frame around it. Raises as ``framed``."""
+    return b"".join(chain((start,), chain.from_iterable(map(framed, payloads))))
 
 
 def framed(payload: bytes) -> tuple[bytes, bytes]:
-    """A frame in its two pieces: its header, and the payload itself.
+    """A frame in its two pieces: its header, and the payload itself, which is copied once where frames are joined.
 
     Raises:
         SegmentError: the payload is empty or larger than ``MAX_PAYLOAD_BYTES``.
@@ -196,7 +196,7 @@ def write_closed_segment(path: Path, payloads: Iterable[bytes], *, compressed: b
         SegmentError: a payload is too large.
         OSError: it could not be written.
     """
-    data = b"".join(chain((MAGIC,), *map(framed, payloads)))
+    data = encode_frames(payloads, start=MAGIC)
     return write_whole(path, compress(data) if compressed else (data,))
 
 
