@@ -17,15 +17,23 @@ def print_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Aligned columns; numbers to the right. In a pipe or file no cell is folded to the width of a screen."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str = "there is nothing to show"
+) -> None:
+    """Aligned columns; numbers to the right. In a pipe or file no cell is folded to the width of a screen.
+
+    Where there are no rows, ``empty`` says so in the place of the columns.
+    """
     from rich.console import Console
     from rich.table import Table
 
     rows = list(rows)
+    if not rows:
+        click.echo(empty)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        numeric = all(isinstance(row[index], int | float) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell(value) for value in row))
