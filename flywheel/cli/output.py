@@ -8,6 +8,11 @@ from typing import Any
 import click
 
 PIPE_WIDTH = 500
+PROSE = 32
+"""A column with longer cells of several words is folded at these, where the screen is narrow, and no other."""
+FOLDED = 20
+"""The least width that such a column is folded to."""
+GAP = 2
 
 
 def print_json(value: Any) -> None:
@@ -20,7 +25,7 @@ def print_json(value: Any) -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str = "there is nothing to show"
 ) -> None:
-    """Aligned columns; numbers to the right. In a pipe or file no cell is folded to the width of a screen.
+    """Aligned columns; numbers to the right. Sentences are folded to a screen's width, names and figures never.
 
     Where there are no rows, ``empty`` says so in the place of the columns.
     """
@@ -32,12 +37,21 @@ def print_table(
         click.echo(empty)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
+    narrowest = 0
     for index, column in enumerate(columns):
-        numeric = all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        values = [row[index] for row in rows]
+        is_prose = any(len(text) > PROSE and " " in text for text in map(cell, values))
+        numeric = all(isinstance(value, int | float) for value in values)
+        table.add_column(
+            column, justify="right" if numeric else "left", no_wrap=not is_prose, min_width=FOLDED if is_prose else None
+        )
+        narrowest += GAP + (FOLDED if is_prose else max(len(column), *(len(cell(value)) for value in values)))
     for row in rows:
         table.add_row(*(cell(value) for value in row))
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
+    screen = None if sys.stdout.isatty() else PIPE_WIDTH
+    console = Console(width=screen)
+    console.width = max(console.width, narrowest)
+    console.print(table)
 
 
 def print_mapping(values: Mapping[str, Any]) -> None:
