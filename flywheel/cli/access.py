@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
-from flywheel.cli.times import MOMENT
 
 if TYPE_CHECKING:
     from flywheel.pool.access.decisions import Fields, Grant, Role
@@ -41,9 +41,9 @@ def access() -> None:
 @click.option("--reason", required=True, help="Why, for those who read it later.")
 @click.option("--fields", type=click.Choice(["anonymized", "all"]), default="anonymized", show_default=True)
 @click.option("--tenant", "tenants", multiple=True, help="Only this tenant; may be repeated. [default: all]")
-@click.option("--since", type=MOMENT, help="Only points from this UTC time on.")
-@click.option("--until", type=MOMENT, help="Only points before this UTC time.")
-@click.option("--expires", type=MOMENT, help="When the access ends by itself, UTC. [default: never]")
+@click.option("--since", type=times.moment, help="Only points from this UTC time on.")
+@click.option("--until", type=times.moment, help="Only points before this UTC time.")
+@click.option("--expires", type=times.moment, help="When the access ends by itself, UTC. [default: never]")
 @by_option
 @as_json_option
 @click.pass_obj
@@ -216,7 +216,7 @@ def token(load: "Callable[[], Settings]", grant_id: int | None, token_id: str | 
 @access.command()
 @click.option("--principal", help="Only what this one did or tried.")
 @click.option("--action", help="Only this action, for example points.read or grant.approve.")
-@click.option("--since", type=MOMENT, help="Only from this UTC time on.")
+@click.option("--since", type=times.moment, help="Only from this UTC time on.")
 @click.option("--refused", is_flag=True, help="Only what was not allowed.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
 @as_json_option

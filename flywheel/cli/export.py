@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.output import print_json, print_mapping
-from flywheel.cli.times import MOMENT
 
 if TYPE_CHECKING:
     from flywheel.pool.batches import Batch
@@ -43,8 +43,8 @@ def mix_of(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> di
 @click.option("--min-agents", type=click.IntRange(1), help="Different ones. [default: the phase's]")
 @click.option("--task-type", "task_types", multiple=True, help="Only this one; more than once for several.")
 @click.option("--agent", "agents", multiple=True, help="Only this one; more than once for several.")
-@click.option("--since", type=MOMENT, help="Only from this UTC time on.")
-@click.option("--until", type=MOMENT, help="Only before this UTC time.")
+@click.option("--since", type=times.moment, help="Only from this UTC time on.")
+@click.option("--until", type=times.moment, help="Only before this UTC time.")
 @click.option(
     "--complexity-mix",
     multiple=True,

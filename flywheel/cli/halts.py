@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.output import print_json, print_table
-from flywheel.cli.times import DAY
 
 if TYPE_CHECKING:
     from flywheel.settings import Settings
@@ -51,7 +51,7 @@ def halts(load: "Callable[[], Settings]", as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("day", metavar="DAY", type=DAY)
+@click.argument("day", metavar="DAY", type=times.day)
 @click.option("--by", required=True, metavar="NAME", help="Who looked at it.")
 @click.option("--note", required=True, metavar="TEXT", help="What was seen and done, for those who read it later.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -8,9 +8,9 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.audited import audited
 from flywheel.cli.output import cell, print_json, print_mapping, print_table
-from flywheel.cli.times import DAY, MOMENT
 
 if TYPE_CHECKING:
     from flywheel.pool.filters import PointFilter
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 TABLE_COLUMNS = ("timestamp", "id", "agent_id", "task_type", "complexity", "success", "overall_score", "latency_ms")
 FILTERS = (
-    click.option("--since", type=MOMENT, help="Only from this UTC time on."),
-    click.option("--until", type=MOMENT, help="Only before this UTC time."),
+    click.option("--since", type=times.moment, help="Only from this UTC time on."),
+    click.option("--until", type=times.moment, help="Only before this UTC time."),
     click.option("--task-type", "task_types", multiple=True, help="Only this task type; may be repeated."),
     click.option(
         "--complexity",
@@ -227,8 +227,8 @@ def write_points(found: "Points", form: str, file: IO[bytes]) -> None:
 
 
 @click.command()
-@click.option("--from", "first", type=DAY, help="The first UTC day.")
-@click.option("--to", "last", type=DAY, help="The last UTC day.")
+@click.option("--from", "first", type=times.day, help="The first UTC day.")
+@click.option("--to", "last", type=times.day, help="The last UTC day.")
 @as_json_option
 @click.pass_obj
 def quality(load: "Callable[[], Settings]", first: date | None, last: date | None, as_json: bool) -> None:

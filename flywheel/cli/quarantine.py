@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
-from flywheel.cli.times import DAY
 
 if TYPE_CHECKING:
     from flywheel.pool.pool import BenchmarkPool
@@ -39,7 +39,7 @@ def quarantine() -> None:
 
 
 @quarantine.command("list")
-@click.option("--day", type=DAY, help="Only this UTC day.")
+@click.option("--day", type=times.day, help="Only this UTC day.")
 @click.option("--gate", help="Only what failed this gate.")
 @click.option(
     "--state",

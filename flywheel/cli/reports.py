@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.audited import audited
 from flywheel.cli.groups import Group
 from flywheel.cli.output import cell, print_json, print_mapping, print_table
-from flywheel.cli.times import DAY
 
 if TYPE_CHECKING:
     from flywheel.pool.pool import BenchmarkPool
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from flywheel.settings import Settings
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-since_option = click.option("--from", "first", type=DAY, help="The first UTC day. [default: 6 days before --to]")
-until_option = click.option("--to", "last", type=DAY, help="The last UTC day. [default: yesterday]")
+since_option = click.option("--from", "first", type=times.day, help="The first UTC day. [default: 6 days before --to]")
+until_option = click.option("--to", "last", type=times.day, help="The last UTC day. [default: yesterday]")
 
 
 @click.group(cls=Group)
@@ -38,7 +38,7 @@ def reports() -> None:
 
 @reports.command()
 @click.argument("agent_id", required=False)
-@click.option("--day", type=DAY, help="UTC day. [default: yesterday]")
+@click.option("--day", type=times.day, help="UTC day. [default: yesterday]")
 @as_json_option
 @click.pass_obj
 def feedback(load: "Callable[[], Settings]", agent_id: str | None, day: date | None, as_json: bool) -> None:
@@ -76,7 +76,7 @@ def feedback(load: "Callable[[], Settings]", agent_id: str | None, day: date | N
 
 @reports.command()
 @click.option("--period", type=click.Choice(["week", "month"]), default="week", show_default=True)
-@click.option("--until", type=DAY, help="The last UTC day that is counted. [default: yesterday]")
+@click.option("--until", type=times.day, help="The last UTC day that is counted. [default: yesterday]")
 @as_json_option
 @click.pass_obj
 def compare(load: "Callable[[], Settings]", period: str, until: date | None, as_json: bool) -> None:

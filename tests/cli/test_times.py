@@ -3,7 +3,7 @@ from datetime import UTC, date, datetime
 import click
 import pytest
 
-from flywheel.cli.times import DAY, MOMENT
+from flywheel.cli import times
 
 
 @pytest.mark.parametrize(
@@ -17,17 +17,17 @@ from flywheel.cli.times import DAY, MOMENT
     ],
 )
 def test_a_moment_is_read_as_the_api_and_json_write_it(written: str, meant: datetime) -> None:
-    found = MOMENT.convert(written, None, None)
+    found = times.moment(written)
     assert found == meant
     assert found.tzinfo is UTC
 
 
 def test_a_day_is_read() -> None:
-    assert DAY.convert("2026-01-05", None, None) == date(2026, 1, 5)
+    assert times.day("2026-01-05") == date(2026, 1, 5)
 
 
 def test_what_is_neither_says_how_it_is_written() -> None:
     with pytest.raises(click.BadParameter, match="'2026-99-01' is no day; write it as 2026-01-05"):
-        DAY.convert("2026-99-01", None, None)
+        times.day("2026-99-01")
     with pytest.raises(click.BadParameter, match="'yesterday' is no time; write it as 2026-01-05 or 2026-01-05T"):
-        MOMENT.convert("yesterday", None, None)
+        times.moment("yesterday")
