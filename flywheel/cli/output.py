@@ -31,25 +31,30 @@ def print_table(
     """
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     rows = list(rows)
     if not rows:
         click.echo(empty)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
+    cells = [[Text(cell(value)) for value in row] for row in rows]
     narrowest = 0
     for index, column in enumerate(columns):
-        values = [row[index] for row in rows]
-        is_prose = any(len(text) > PROSE and " " in text for text in map(cell, values))
-        numeric = all(isinstance(value, int | float) for value in values)
+        numeric = all(isinstance(row[index], int | float) for row in rows)
+        widest = max(row[index].cell_len for row in cells)
+        is_prose = any(row[index].cell_len > PROSE and " " in row[index].plain for row in cells)
         table.add_column(
-            column, justify="right" if numeric else "left", no_wrap=not is_prose, min_width=FOLDED if is_prose else None
+            column,
+            justify="right" if numeric else "left",
+            no_wrap=not is_prose,
+            min_width=FOLDED if is_prose else None,
+            overflow="fold",
         )
-        narrowest += GAP + (FOLDED if is_prose else max(len(column), *(len(cell(value)) for value in values)))
-    for row in rows:
-        table.add_row(*(cell(value) for value in row))
-    screen = None if sys.stdout.isatty() else PIPE_WIDTH
-    console = Console(width=screen)
+        narrowest += GAP + (FOLDED if is_prose else max(len(column), widest))
+    for texts in cells:
+        table.add_row(*texts)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     console.width = max(console.width, narrowest)
     console.print(table)
 

@@ -29,6 +29,20 @@ def test_columns_are_aligned_and_numbers_stand_to_the_right(capsys: pytest.Captu
     assert capsys.readouterr().out.splitlines() == ["agent      tasks", "reference  1,200", "a              7"]
 
 
+def test_what_looks_like_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("task", "why"), [("[/PATH]/[red]x", "[bold]no[/bold] way")])
+    assert capsys.readouterr().out.splitlines()[1].split("  ") == ["[/PATH]/[red]x", "[bold]no[/bold] way"]
+
+
+def test_a_word_that_is_longer_than_its_column_is_folded_and_not_cut() -> None:
+    digest = "0123456789abcdef" * 4
+    row = ("a name that takes room", f"signed with {digest} by the arbiter")
+    lines = on_a_terminal(
+        f"from flywheel.cli.output import print_table; print_table(('agent', 'says'), [{row!r}])", width=50
+    )
+    assert digest in "".join(line[24:].strip() for line in lines[1:])
+
+
 @pytest.mark.parametrize("width", [30, 60, 200])
 def test_on_a_narrow_screen_sentences_are_folded_and_names_and_figures_are_not(width: int) -> None:
     _, first, *others = on_a_terminal(PRINT, width=width)
