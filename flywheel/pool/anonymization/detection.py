@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from flywheel.pool.anonymization.checks import NEAR, Check, Place, nearby_from
+from flywheel.pool.anonymization.checks import NEAR, Check, Place
 from flywheel.pool.anonymization.detectors import EVERYTHING, Detector, Span
 from flywheel.pool.anonymization.forms import IDENTIFYING, Form
 from flywheel.pool.anonymization.keys import NO_VALUE, NUMERIC, is_plausible, type_of_key
 from flywheel.pool.anonymization.names import names_known
-from flywheel.pool.anonymization.own_types import OwnType, built_in, quiet, spelled, squashed
+from flywheel.pool.anonymization.own_types import OwnType, built_in, spelled, squashed
+from flywheel.pool.anonymization.views import SEPARATOR
 
 if TYPE_CHECKING:
     from flywheel.pool.settings import AnonymizationSettings
 
 QUOTED = r"\"(?:[^\"\\\n]|\\.)+\"|'(?:[^'\\\n]|\\.)+'"
 VALUE = re.compile(rf"\s*:\s*(?:{QUOTED}|(\d+)(?!\.\d))")
-AROUND = " \t\r\n\0"
+AROUND = " \t\r\n"
 FIELD = re.compile(r"[A-Za-z][A-Za-z_]*\Z")
 """A key of such a form is the name of a field, not a value."""
 
@@ -50,8 +51,12 @@ class Detection(Struct, frozen=True, dict=True):
         return chain(self.detect_own(text), EVERYTHING.detect(text))
 
     def detect_own(self, text: str) -> Iterator[Span]:
-        """Every value of the team's own types."""
-        return self._own.detect(text) if self.types else iter(())
+        """Every value of the team's own types, in each of joined texts as if it were alone: ``^`` is its beginning."""
+        begin = 0
+        for part in text.split(SEPARATOR) if self.types else ():
+            for span in self._own.detect(part):
+                yield Span(begin + span.start, begin + span.end, span.type, span.reason)
+            begin += len(part) + len(SEPARATOR)
 
     def is_plausible(self, kind: str, value: str) -> bool:
         """Whether a value that a key names can be what the key says."""
@@ -141,28 +146,20 @@ def behind_key(text: str, start: int, end: int) -> Place | None:
 
 
 def matching(own: OwnType) -> Check:
-    """What the pattern matched, within one text, behind one of the words if there are any."""
+    """What the pattern matched, behind one of the words if there are any."""
     nearby = None
     if own.words:
         words = "|".join(map(re.escape, own.words))
         nearby = re.compile(rf"(?<![^\W_])(?:{words})(?![^\W_])", re.IGNORECASE)
-    import re2
-
-    compiled = re2.compile(own.pattern, quiet())
 
     def check(text: str, start: int, end: int) -> Place | None:
         while start < end and text[start] in AROUND:
             start += 1
-        border = text.find("\0", start, end)
-        if border >= 0:  # it reaches into the next text: as much of it as is in this one
-            match = compiled.match(text[start:border])
-            end = start + match.end() if match else start
         while end > start and text[end - 1] in AROUND:
             end -= 1
         if start == end or is_in_placeholder(text, start, end):
             return None
-        first = nearby_from(text, start, NEAR) if nearby else 0
-        return (start, end) if nearby is None or nearby.search(text, first, start) else None
+        return (start, end) if nearby is None or nearby.search(text, max(0, start - NEAR), start) else None
 
     return check
 

@@ -105,8 +105,9 @@ class Detector:
         numbers = self._which.Match(data[first : max(last, first + LONGEST)])
         is_sure = bool(numbers) and last < first + LONGEST and (first == 0 or data[first - 1 : first] in BETWEEN)
         for number in sorted(numbers or range(len(self.forms))):
-            # ``^`` matches where what was asked begins, which is not where the text does
-            if not is_sure or (first and "^|" in self.forms[number].pattern):
+            # ``^`` and ``$`` match where what was asked begins and ends, which is not where the text does
+            pattern = self.forms[number].pattern
+            if not is_sure or (first and "^|" in pattern) or "|$" in pattern:
                 end_here = self._each[number].match(data, first)
                 if end_here is None:  # it would begin within a word
                     continue

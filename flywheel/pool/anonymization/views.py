@@ -189,7 +189,8 @@ def read_as(written: str) -> str:
     """What an escape or a character outside ASCII reads as; nothing for what cannot be seen."""
     if written[0] in "\\%":
         code = HEX.fullmatch(written)
-        return chr(int(code.group(1), 16)) if code else ESCAPES.get(written[1], written[1])
+        character = chr(int(code.group(1), 16)) if code else ESCAPES.get(written[1], written[1])
+        return character if character != "\0" else PUNCTUATION[character]
     category = unicodedata.category(written)
     if written in PUNCTUATION:
         seen = PUNCTUATION[written]

@@ -21,6 +21,7 @@ from flywheel.pool.anonymization.readings import (
     together,
 )
 from flywheel.pool.anonymization.spans import find_each
+from flywheel.pool.anonymization.views import joined_views
 from tests.pool.anonymization.test_detectors import PIECES
 
 TEXTS = st.lists(st.lists(st.sampled_from(PIECES), max_size=4).map("".join), max_size=4)
@@ -31,6 +32,8 @@ OWN = Detection((OwnType(name="EMPLOYEE", pattern=r"emp-\d+", words=("badge",)),
 @example(["her pesel:", "44051401359", "my name is", "Ann Lee", "-----BEGIN PRIVATE KEY-----", "abc"])
 @example(["the NHS number", "943 476 5919"])
 @example(["password =", "hunter2hunter2", "| name |", "| --- |", "| Bob |"])
+@example(["Hallo Xavo", "hello"])
+@example(['{"a": "\\u0000", "b": "name,email\\nBob Smith,none"}', "one\ntwo\nthree\nfour"])
 def test_a_text_is_read_as_if_it_were_alone(texts: list[str]) -> None:
     assert apart(read_together(texts), len(texts)) == [read_together([text]) for text in texts]
 
@@ -40,6 +43,20 @@ def test_words_of_a_type_of_the_teams_own_are_those_of_the_same_text() -> None:
     alone = [read_together([text], detection=OWN) for text in texts]
     assert apart(read_together(texts, detection=OWN), len(texts)) == alone
     assert together(alone) == read_together(texts, detection=OWN)
+
+
+@pytest.mark.parametrize("pattern", [r"^emp\d+", r"emp\d+$", r"\semp\d+", r"\W+emp\d+", r"emp\d+\s", r"emp[^x]+"])
+def test_a_type_of_the_teams_own_sees_neither_the_text_before_nor_the_one_behind(pattern: str) -> None:
+    detection = Detection((OwnType(name="EMPLOYEE", pattern=pattern),))
+    texts = ["hello", "emp123", "the emp456", "emp789 left"]
+    alone = [read_together([text], detection=detection) for text in texts]
+    assert apart(read_together(texts, detection=detection), len(texts)) == alone
+    assert any(one.closed for one in alone) or "\\s" in pattern
+
+
+def test_no_view_has_the_character_that_parts_them() -> None:
+    for text in ("a\0b", '{"a": "\\u0000"}', r'"{\"a\": \"\\u0000\"}"'):
+        assert "\0" not in joined_views([text])[1]
 
 
 class Counting:
