@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from psycopg import Connection
 
-from flywheel.errors import AccessError, BatchExistsError, UnmadeBatchError
+from flywheel.errors import AccessError, BatchExistsError, FlywheelError, UnmadeBatchError
 from flywheel.pool.access.principals import service_of
 from flywheel.pool.anonymization.noise import Noise
 from flywheel.pool.batch_copies import copy_points, copy_rows, digest_of
@@ -133,8 +133,12 @@ def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str
                 tenants = tenants_of(found.phases[criteria.phase])
                 spend(connection, pool.settings.privacy, noise, batch_id=export_id, tenants=tenants, now=now)
             copied.result()
-        check_leakage(connection, pool.settings, batch.id)
-        check_shown(pool, connection, export_id)
+        try:
+            check_leakage(connection, pool.settings, batch.id)
+            check_shown(pool, connection, export_id)
+        except FlywheelError:
+            copy_points(own, export_id, [])
+            raise
     return MadeExport(batch=batch, rows=rows)
 
 

@@ -28,6 +28,7 @@ from flywheel.pool.export_choice import criteria_for
 from flywheel.pool.exports import make_export, preview_export
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.releases import release_batch
+from flywheel.pool.schemas import BATCHES
 from flywheel.records import decode_point
 from flywheel.settings import BatchSettings, PhaseThreshold, Settings
 from tests.api.conftest import Granted
@@ -248,6 +249,7 @@ def test_postgresql_refuses_what_python_let_through_and_undoes_it(
     assert list_batches(placed) == ()
     with placed.transaction() as connection:
         assert connection.execute("SELECT count(*) FROM batch_points").fetchone() == (0,)
+    assert placed.lake.partitions(BATCHES) == ()
 
 
 def test_one_export_is_made_at_a_time_and_the_service_answers_meanwhile(
