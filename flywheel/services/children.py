@@ -27,7 +27,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
     ``worker`` is an argument of the child process without which the service runs and does nothing; empty where there
     is none. ``environment`` is what this service alone is told, beside what all are. ``stop_s`` is how long it may take
-    to end.
+    to end. One that ``is_asked`` by the other services ends after them.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Program(Struct, frozen=True, kw_only=True):
     worker: str = ""
     environment: dict[str, str] = {}
     stop_s: float = STOP_GRACE_S
+    is_asked: bool = False
 
 
 def dagster_url(settings: Settings) -> str:
@@ -80,6 +81,7 @@ def mlflow_server(settings: Settings, database_url: str) -> Program:
         health_url=f"{mlflow_url(settings)}/health",
         # Not an argument: everyone on the machine may read arguments, and the URL can hold a password.
         environment={"MLFLOW_BACKEND_STORE_URI": url_with(database_url, driver="psycopg2", database="mlflow")},
+        is_asked=True,
     )
 
 
@@ -98,6 +100,7 @@ def code_server(root: Path, socket: Path) -> Program:
             *("--heartbeat-ttl", str(CHILD_PATIENCE_S)),
         ),
         worker="grpc",
+        is_asked=True,
     )
 
 
