@@ -13,6 +13,7 @@ from flywheel.database import url_with
 from flywheel.services.preflight import DEFINITIONS, WORKSPACE, connectable
 from flywheel.services.processes import SUPERVISOR_VARIABLE, supervisor_id
 from flywheel.settings import Settings
+from flywheel.training.launch import WAITING
 
 PYTHON = sys.executable
 CODE_SOCKET = "FLYWHEEL_CODE_SOCKET"
@@ -131,6 +132,7 @@ def environment(
 ) -> dict[str, str]:
     """The environment of every child: where the databases and servers are, and who its supervisor is."""
     return {
+        **WAITING,  # agents with a model of this machine share its cores with all the rest
         **base,
         SUPERVISOR_VARIABLE: supervisor_id(settings.home),
         "PYTHONPATH": os.pathsep.join(filter(None, (str(root), base.get("PYTHONPATH", "")))),
