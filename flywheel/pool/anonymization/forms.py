@@ -203,6 +203,15 @@ PAYMENT = (
     Form("PAYMENT_ID", r"\b(?:pm|pi|ch|src|ba|tok|card|seti|cus)_[A-Za-z0-9]{14,}\b"),
 )
 
+NEAR_A_WORD = (
+    ("IN_PAN", r"\b[A-Z]{3}[ABCFGHJLPT][A-Z]\d{4}[A-Z]\b", "in_.pan", r"\bpan\b|tax|india"),
+    ("PL_PESEL", r"\d{11}", "pl.pesel", r"pesel"),
+    ("UK_NHS", r"\d{3}[ -]?\d{3}[ -]?\d{4}", "gb.nhs", r"\bnhs\b"),
+    ("NL_BSN", r"\d{9}", "nl.bsn", r"\bbsn\b|burgerservice"),
+    ("AU_TFN", r"\d{3} ?\d{3} ?\d{3}", "au.tfn", r"\btfn\b|tax file"),
+    ("CA_SIN", r"\d{3}[ -]\d{3}[ -]\d{3}", "ca.sin", r"\bsin\b|social insurance"),
+)
+"""Type, pattern, standard and words of numbers of a state whose check digits are few."""
 STATE_NUMBERS = (
     Form("US_SSN", r"\d{3}-\d{2}-\d{4}", social_security),
     named("US_SSN", r"ssn|social security(?: number| no\.?)?", r"\d{3}[ -]?\d{2}[ -]?\d{4}"),
@@ -217,12 +226,7 @@ STATE_NUMBERS = (
     with_check_digit("KR_RRN", r"\d{6}-[1-4]\d{6}", "kr.rrn"),
     with_check_digit("CN_RESIDENT_ID", r"[1-9]\d{16}[0-9X]", "cn.ric"),
     with_check_digit("FR_NIR", r"[12] ?\d{2} ?\d{2} ?\d[\dAB] ?\d{3} ?\d{3} ?\d{2}", "fr.nir"),
-    with_word("IN_PAN", r"\b[A-Z]{3}[ABCFGHJLPT][A-Z]\d{4}[A-Z]\b", "in_.pan", r"\bpan\b|tax|india"),
-    with_word("PL_PESEL", r"\d{11}", "pl.pesel", r"pesel"),
-    with_word("UK_NHS", r"\d{3}[ -]?\d{3}[ -]?\d{4}", "gb.nhs", r"\bnhs\b"),
-    with_word("NL_BSN", r"\d{9}", "nl.bsn", r"\bbsn\b|burgerservice"),
-    with_word("AU_TFN", r"\d{3} ?\d{3} ?\d{3}", "au.tfn", r"\btfn\b|tax file"),
-    with_word("CA_SIN", r"\d{3}[ -]\d{3}[ -]\d{3}", "ca.sin", r"\bsin\b|social insurance"),
+    *(with_word(*one) for one in NEAR_A_WORD),
     named("US_PASSPORT", r"passport", r"[A-Z]{0,2}\d{6,9}\b"),
     named(
         "US_DRIVER_LICENSE",
