@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,13 @@ def records(data: Path, count: int) -> list[str]:
     pieces = (said for said in (*messages(data, "tool"), *messages(data, "assistant")) if said)
     text = "\n".join(sorted(set(pieces), key=by_hash))
     return [text[at : at + RECORD] for at in range(0, min(len(text) - RECORD, count * RECORD), RECORD)]
+
+
+def conversations(data: Path, count: int) -> Iterator[list[dict[str, Any]]]:
+    """What was said in the first attacked runs of each of AgentDojo's suites, in their order."""
+    for path in sorted((data / "trajectories/agentdojo").glob("*.attack.jsonl.gz")):
+        with gzip.open(path) as lines:
+            yield from (json.loads(line)["messages"] for line in islice(lines, count))
 
 
 def messages(data: Path, role: str) -> Iterator[str]:

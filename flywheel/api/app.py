@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from importlib.metadata import version
+from threading import Lock
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.concurrency import run_in_threadpool
 
-from flywheel.api import agents, chat, logs, metrics, otlp, points, pool, probes, tasks
+from flywheel.api import agents, chat, exports, logs, metrics, otlp, points, pool, probes, tasks
 from flywheel.api.arbiters import Arbiters
 from flywheel.api.callers import api_token
 from flywheel.api.chat import add_chat
@@ -31,6 +32,7 @@ DESCRIPTION = (
     "one, `flywheel access token` makes its token), which reads what the grant shows, or the installation's "
     "own (`secrets/api_token` in its home), which reads everything. Each route's answer 403 says which grants "
     "it needs. Every access is audited. Errors are problem details (RFC 9457).\n\n"
+    "Exports are made by grants as rl-trainer: points for training elsewhere, chosen once, marked, and then fixed.\n\n"
     "Agents are added and changed by grants as admin; programs and functions of a team's own become agents by "
     "configuration and the command line alone.\n\n"
     "Tasks are routed and run, and their outcomes taken, for the tenant of a key that may run them (`flywheel "
@@ -42,6 +44,7 @@ ROUTERS = (
     probes.router,
     pool.open_router,
     pool.router,
+    exports.router,
     points.router,
     agents.router,
     chat.router,
@@ -98,6 +101,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.token = api_token(settings)
+    app.state.exporting = Lock()
     add_handlers(app)
     for router in ROUTERS:
         app.include_router(router)

@@ -70,6 +70,7 @@ def add_chat(openapi: dict[str, Any]) -> dict[str, Any]:
 
 @router.post(
     "/v1/chat/completions",
+    summary="Have a chat completed",
     response_class=Response,
     responses=refusals(*REFUSALS)
     | {200: {"description": "The completion, or with `stream` its chunks.", "content": {JSON: {}, STREAM: {}}}},
@@ -96,7 +97,12 @@ async def complete(request: Request) -> Response:
         return completion_response(await asyncio.shield(running.ended))
 
 
-@router.get("/v1/models", response_class=Response, responses=refusals(401, 403, 429, 503))
+@router.get(
+    "/v1/models",
+    summary="List what can be asked for as model",
+    response_class=Response,
+    responses=refusals(401, 403, 429, 503),
+)
 async def models(request: Request) -> Response:
     """The models that can be asked for: `auto`, and the active agents."""
     holder = await runner_of(request)
@@ -105,7 +111,12 @@ async def models(request: Request) -> Response:
     return Response(msgspec.json.encode({"object": "list", "data": listed}), media_type=JSON)
 
 
-@router.get("/v1/models/{model:path}", response_class=Response, responses=refusals(401, 403, 404, 429, 503))
+@router.get(
+    "/v1/models/{model:path}",
+    summary="Show one of the models",
+    response_class=Response,
+    responses=refusals(401, 403, 404, 429, 503),
+)
 async def model(model: str, request: Request) -> Response:
     """One of them."""
     holder = await runner_of(request)

@@ -32,6 +32,7 @@ router = APIRouter(
 
 @router.get(
     "/metrics",
+    summary="Metrics for Prometheus",
     response_class=Response,
     responses={
         200: {"description": "Prometheus' text exposition format.", "content": {CONTENT_TYPE_LATEST: {}}},

@@ -55,13 +55,21 @@ def described(request: str, response: str) -> dict[str, Any]:
     }
 
 
-@router.post("/v1/traces", **described("ExportTraceServiceRequest", "ExportTraceServiceResponse: synced to disk."))
+@router.post(
+    "/v1/traces",
+    summary="Take spans of OpenTelemetry",
+    **described("ExportTraceServiceRequest", "ExportTraceServiceResponse: synced to disk."),
+)
 async def receive_traces(request: Request) -> Response:
     """Spans of OpenTelemetry. They become the logs of a task when their trace is whole."""
     return await exported(request, "traces", traces_in, trace_response)
 
 
-@router.post("/v1/logs", **described("ExportLogsServiceRequest", "ExportLogsServiceResponse: synced to disk."))
+@router.post(
+    "/v1/logs",
+    summary="Take events of OpenTelemetry",
+    **described("ExportLogsServiceRequest", "ExportLogsServiceResponse: synced to disk."),
+)
 async def receive_events(request: Request) -> Response:
     """Events of OpenTelemetry's logs signal that belong to spans, such as `gen_ai.evaluation.result`."""
     return await exported(request, "events", events_in, logs_response)

@@ -41,6 +41,7 @@ router = APIRouter(prefix="/v1/pool", tags=["pool"], dependencies=[Depends(autho
 
 @router.get(
     "/points",
+    summary="Points of all tiers",
     response_model=PointPage,
     responses={
         200: {

@@ -52,7 +52,7 @@ Pool = Annotated[BenchmarkPool, Depends(pool_of)]
 Cache = Annotated[RoutingStatistics, Depends(cache_of)]
 
 
-@open_router.get("/healthz", responses=documented(HTTPStatus.SERVICE_UNAVAILABLE))
+@open_router.get("/healthz", summary="Whether the pool answers", responses=documented(HTTPStatus.SERVICE_UNAVAILABLE))
 def healthz(pool: Pool, cache: Cache) -> models.Health:
     """Whether PostgreSQL answers and the statistics for routing are there. Needs no token, so it says no more."""
     try:
@@ -65,7 +65,7 @@ def healthz(pool: Pool, cache: Cache) -> models.Health:
     return models.Health(status="ok", routing_statistics_age_s=age_s)
 
 
-@router.get("/agents/{agent_id:path}/statistics", responses=refusals("statistics.read"))
+@router.get("/agents/{agent_id:path}/statistics", summary="How an agent did", responses=refusals("statistics.read"))
 def agent_statistics(
     agent_id: str,
     parameters: Annotated[models.FilterParameters, Query()],
@@ -80,7 +80,11 @@ def agent_statistics(
     return models.AgentAnswer.model_validate(found)
 
 
-@router.get("/agents/{agent_id:path}/routing-statistics", responses=refusals("routing.read"))
+@router.get(
+    "/agents/{agent_id:path}/routing-statistics",
+    summary="How an agent did, from memory",
+    responses=refusals("routing.read"),
+)
 def routing_statistics(
     agent_id: str,
     parameters: Annotated[models.RoutingParameters, Query()],
@@ -94,7 +98,7 @@ def routing_statistics(
     return models.RoutingAnswer.model_validate(found)
 
 
-@router.get("/statistics/system", responses=refusals("statistics.read"))
+@router.get("/statistics/system", summary="How all agents did", responses=refusals("statistics.read"))
 def system_statistics(
     parameters: Annotated[models.SystemParameters, Query()],
     access: Annotated[Access, Depends(allowed("statistics.read"))],
@@ -111,7 +115,7 @@ def system_statistics(
     return models.SystemAnswer.model_validate(found)
 
 
-@router.get("/statistics", responses=refusals("overview.read"))
+@router.get("/statistics", summary="The pool as a whole", responses=refusals("overview.read"))
 def statistics(
     parameters: Annotated[models.Parameters, Query()], access: Annotated[Access, Depends(allowed("overview.read"))]
 ) -> models.PoolStatistics:
@@ -120,7 +124,7 @@ def statistics(
     return models.PoolStatistics.model_validate(access.read(lambda pool, where: pool.get_statistics(where)))
 
 
-@router.get("/quality", responses=NAMED | refusals("overview.read"))
+@router.get("/quality", summary="Quality against the targets", responses=NAMED | refusals("overview.read"))
 def quality(
     parameters: Annotated[models.QualityParameters, Query()],
     access: Annotated[Access, Depends(allowed("overview.read"))],
@@ -133,7 +137,7 @@ def quality(
     return models.QualityReport.model_validate(found)
 
 
-@router.get("/waiting", responses=refusals("waiting.read"))
+@router.get("/waiting", summary="Tasks that lack a log", responses=refusals("waiting.read"))
 def waiting(
     parameters: Annotated[models.WaitingParameters, Query()],
     access: Annotated[Access, Depends(allowed("waiting.read"))],
@@ -154,7 +158,7 @@ def waiting(
     return models.WaitingTasks(tasks=tasks, more=len(rows) > parameters.limit)
 
 
-@router.get("/batches", responses=refusals("batches.read"))
+@router.get("/batches", summary="List the batches", responses=refusals("batches.read"))
 def batches(
     parameters: Annotated[models.Parameters, Query()], access: Annotated[Access, Depends(allowed("batches.read"))]
 ) -> models.Batches:
@@ -164,7 +168,7 @@ def batches(
     return models.Batches(batches=[models.Batch.model_validate(batch) for batch in found])
 
 
-@router.get("/batches/{batch_id}", responses=NAMED | refusals("batches.read"))
+@router.get("/batches/{batch_id}", summary="Show a batch", responses=NAMED | refusals("batches.read"))
 def batch(
     batch_id: str,
     parameters: Annotated[models.Parameters, Query()],
@@ -177,6 +181,7 @@ def batch(
 
 @router.get(
     "/batches/{batch_id}/points",
+    summary="The points of a batch",
     response_class=Response,
     responses={
         200: {
@@ -222,7 +227,7 @@ def chosen_points(pool: BenchmarkPool, batch_id: str, parameters: models.BatchPo
     phase, split = parameters.phase, parameters.split
     return [
         row
-        for row in leaving(pool, pool.get_batch(batch_id))
+        for row in leaving(pool, pool.get_batch(batch_id), parameters.form)
         if phase in {None, row["phase"]} and split in {None, row["split"]}
     ]
 

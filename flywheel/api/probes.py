@@ -28,13 +28,13 @@ class Ready(BaseModel):
     status: Literal["ready"] = "ready"
 
 
-@router.get("/healthz")
+@router.get("/healthz", summary="Whether the process answers")
 async def healthz() -> Alive:
     """Whether the process answers. It does so without PostgreSQL and the disk: restarting it would mend neither."""
     return Alive()
 
 
-@router.get("/readyz", responses=documented(HTTPStatus.SERVICE_UNAVAILABLE))
+@router.get("/readyz", summary="Whether records are taken", responses=documented(HTTPStatus.SERVICE_UNAVAILABLE))
 def readyz(request: Request) -> Ready:
     """Whether records can be taken: the disk has room and the writers run. PostgreSQL may be away for a while."""
     try:

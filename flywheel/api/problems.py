@@ -32,6 +32,7 @@ from flywheel.collection.receiver.receiver import RateError
 from flywheel.errors import (
     AccessError,
     AgentExistsError,
+    BatchExistsError,
     DatabaseError,
     FlywheelError,
     HeldOutTaskError,
@@ -44,6 +45,7 @@ from flywheel.errors import (
     StaleRevisionError,
     UnknownAgentError,
     UnknownSourceTaskError,
+    UnmadeBatchError,
 )
 
 logger = logging.getLogger(__name__)
@@ -77,6 +79,8 @@ STATUSES: tuple[tuple[type[FlywheelError], HTTPStatus], ...] = (
     (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NotInPoolError, HTTPStatus.NOT_FOUND),
     (SpentBatchError, HTTPStatus.CONFLICT),
+    (BatchExistsError, HTTPStatus.CONFLICT),
+    (UnmadeBatchError, HTTPStatus.CONFLICT),
     (UnknownAgentError, HTTPStatus.NOT_FOUND),
     (AgentExistsError, HTTPStatus.CONFLICT),
     (StaleRevisionError, HTTPStatus.PRECONDITION_FAILED),
@@ -100,6 +104,11 @@ DESCRIPTION: dict[str, Any] = {
                 "type": "object",
                 "properties": {"where": {"type": "string"}, "what": {"type": "string"}},
             },
+        },
+        "lacking": {
+            "type": "array",
+            "description": "what the pool lacks for a batch, a sentence with its numbers each",
+            "items": {"type": "string"},
         },
     },
 }
@@ -136,7 +145,8 @@ def problem(
     status: int,
     detail: str,
     *,
-    errors: Sequence[Mapping[str, Any]] | None = None,
+    errors: Sequence[Mapping[str, Any]] = (),
+    lacking: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """The answer, in the shape that the route's clients read."""
@@ -151,6 +161,8 @@ def problem(
     }
     if errors:
         content["errors"] = errors
+    if lacking:
+        content["lacking"] = lacking
     return Response(msgspec.json.encode(content), status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
@@ -164,7 +176,8 @@ def add_handlers(app: FastAPI) -> None:
             logger.warning("%s cannot be answered: %s", request.url.path, error)
         if speaks_openai(request.url.path):
             return response_to(error, status, headers_of(error))
-        return problem(request, status, str(error), headers=headers_of(error))
+        lacking = error.lacking if isinstance(error, UnmadeBatchError) else ()
+        return problem(request, status, str(error), lacking=lacking, headers=headers_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def not_valid(request: Request, error: RequestValidationError) -> Response:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from flywheel.pool.access.decisions import Fields, Grant, Role
     from flywheel.settings import Settings
 
-INSTANT = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"])
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 by_option = click.option("--by", default=getpass.getuser, show_default="the user of this machine", help="Who does it.")
 
@@ -41,9 +41,9 @@ def access() -> None:
 @click.option("--reason", required=True, help="Why, for those who read it later.")
 @click.option("--fields", type=click.Choice(["anonymized", "all"]), default="anonymized", show_default=True)
 @click.option("--tenant", "tenants", multiple=True, help="Only this tenant; may be repeated. [default: all]")
-@click.option("--since", type=INSTANT, help="Only points from this UTC time on.")
-@click.option("--until", type=INSTANT, help="Only points before this UTC time.")
-@click.option("--expires", type=INSTANT, help="When the access ends by itself, UTC. [default: never]")
+@click.option("--since", type=times.moment, help="Only points from this UTC time on.")
+@click.option("--until", type=times.moment, help="Only points before this UTC time.")
+@click.option("--expires", type=times.moment, help="When the access ends by itself, UTC. [default: never]")
 @by_option
 @as_json_option
 @click.pass_obj
@@ -81,9 +81,9 @@ def request(
             now=present(),
             fields=cast("Fields", fields),
             tenants=tenants or None,
-            since=in_utc(since),
-            until=in_utc(until),
-            expires_at=in_utc(expires),
+            since=since,
+            until=until,
+            expires_at=expires,
         )
     show_grants([grant], as_json=as_json)
 
@@ -216,7 +216,7 @@ def token(load: "Callable[[], Settings]", grant_id: int | None, token_id: str | 
 @access.command()
 @click.option("--principal", help="Only what this one did or tried.")
 @click.option("--action", help="Only this action, for example points.read or grant.approve.")
-@click.option("--since", type=INSTANT, help="Only from this UTC time on.")
+@click.option("--since", type=times.moment, help="Only from this UTC time on.")
 @click.option("--refused", is_flag=True, help="Only what was not allowed.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
 @as_json_option
@@ -241,9 +241,7 @@ def audit(
     from flywheel.pool.access.audit import list_audit
 
     with pool_of(load()) as opened:
-        found = list_audit(
-            opened, principal=principal, action=action, since=in_utc(since), refused=refused, limit=limit
-        )
+        found = list_audit(opened, principal=principal, action=action, since=since, refused=refused, limit=limit)
     if as_json:
         print_json(found)
         return
@@ -289,10 +287,3 @@ def present() -> datetime:
     from datetime import UTC
 
     return datetime.now(UTC)
-
-
-def in_utc(moment: datetime | None) -> datetime | None:
-    """A time that was given in UTC."""
-    from datetime import UTC
-
-    return moment.replace(tzinfo=UTC) if moment else None

@@ -24,10 +24,8 @@ class Commands(Group):
         except BrokenPipeError:
             raise  # who read the output has seen enough: click ends quietly
         except OSError as error:
-            click.echo(
-                f"flywheel: {error.strerror or error}: {error.filename or ''}. Nothing is lost; mend it and run again",
-                err=True,
-            )
+            where = f": {error.filename}" if error.filename else ""
+            click.echo(f"flywheel: {error.strerror or error}{where}. Nothing is lost; mend it and run again", err=True)
             ctx.exit(1)
         except ModuleNotFoundError as error:
             if error.name is None or error.name.split(".")[0] == "flywheel":

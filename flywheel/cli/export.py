@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.output import print_json, print_mapping
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def mix_of(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> di
 @click.option("--min-agents", type=click.IntRange(1), help="Different ones. [default: the phase's]")
 @click.option("--task-type", "task_types", multiple=True, help="Only this one; more than once for several.")
 @click.option("--agent", "agents", multiple=True, help="Only this one; more than once for several.")
-@click.option("--since", type=click.DateTime(), help="Only from this UTC time on.")
-@click.option("--until", type=click.DateTime(), help="Only before this UTC time.")
+@click.option("--since", type=times.moment, help="Only from this UTC time on.")
+@click.option("--until", type=times.moment, help="Only before this UTC time.")
 @click.option(
     "--complexity-mix",
     multiple=True,
@@ -197,7 +198,7 @@ def asked_for(settings: "Settings", phase: Any, options: dict[str, Any]) -> "Exp
     from flywheel.pool.export_choice import criteria_for
     from flywheel.pool.filters import PointFilter
 
-    since, until = (at.replace(tzinfo=UTC) if at else None for at in (options.pop("since"), options.pop("until")))
+    since, until = options.pop("since"), options.pop("until")
     task_types, agents = options.pop("task_types"), options.pop("agents")
     given = {name: value for name, value in options.items() if value is not None}
     return criteria_for(
@@ -251,4 +252,4 @@ def show_plan(batch: "Batch | None", lacking: tuple[str, ...], trained_before: i
     if batch is not None:
         print_mapping(summary(batch))
     print_trained_before(trained_before)
-    click.echo("\n".join(f"the export lacks {sentence}" for sentence in lacking) or "the export can be made")
+    click.echo(f"the export cannot be made yet: {'; '.join(lacking)}" if lacking else "the export can be made")

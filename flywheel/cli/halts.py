@@ -1,11 +1,12 @@
 """``flywheel pool halts`` and ``lift``: what holds the pool, and how a person lets it go on."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date
 from typing import TYPE_CHECKING
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ def halts(load: "Callable[[], Settings]", as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("day", metavar="DAY", type=click.DateTime(["%Y-%m-%d"]))
+@click.argument("day", metavar="DAY", type=times.day)
 @click.option("--by", required=True, metavar="NAME", help="Who looked at it.")
 @click.option("--note", required=True, metavar="TEXT", help="What was seen and done, for those who read it later.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
-def lift(load: "Callable[[], Settings]", *, day: datetime, by: str, note: str, as_json: bool) -> None:
+def lift(load: "Callable[[], Settings]", *, day: date, by: str, note: str, as_json: bool) -> None:
     """Lift the halt of DAY: segments are indexed, days run and batches are made again.
 
     Refused while the day's last privacy check still has violations and its points are still there: mend the detectors,
@@ -71,7 +72,7 @@ def lift(load: "Callable[[], Settings]", *, day: datetime, by: str, note: str, a
     from flywheel.pool.halts import lift as lift_halt
 
     with pool_of(load()) as opened:
-        lifted = lift_halt(opened, day.date(), by=by, note=note, now=opened.now())
+        lifted = lift_halt(opened, day, by=by, note=note, now=opened.now())
         others = open_halts(opened)
     if as_json:
         print_json(lifted)

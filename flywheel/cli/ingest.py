@@ -36,7 +36,14 @@ OWN_FORMATS = (
     metavar="FOLDER",
     help="Take what comes into a folder until it is interrupted.",
 )
-@click.option("--every", default=5.0, type=click.FloatRange(min=0.1), help="With --watch: seconds between looks.")
+@click.option(
+    "--every",
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    help="With --watch: between looks.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document; with --watch one a line.")
 @click.pass_obj
 def ingest(

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from flywheel.services.mlflow_api import MlflowApi
     from flywheel.settings import Settings
 
+TAGS = {
+    "stage": "flywheel.stage",
+    "batch": "flywheel.training_batch",
+    "trained from": "flywheel.parent",
+    "base model": "flywheel.base_model",
+    "verdict": "flywheel.verdict",
+}
+"""What the list shows of a version's tags; ``--json`` has them all."""
+
 
 @click.group(cls=Group)
 def models() -> None:
@@ -43,9 +52,10 @@ def list_models(load: "Callable[[], Settings]", as_json: bool) -> None:
     if as_json:
         print_json(versions)
         return
-    tags = sorted({key for version in versions for key in version.tags})
     print_table(
-        ("version", "aliases", *tags), [(v.version, v.aliases, *(v.tags.get(tag) for tag in tags)) for v in versions]
+        ("version", "aliases", *TAGS),
+        [(v.version, v.aliases, *(v.tags.get(tag) for tag in TAGS.values())) for v in versions],
+        empty="no model is registered yet: the first comes with the first training run",
     )
 
 
@@ -127,6 +137,7 @@ def history(load: "Callable[[], Settings]", as_json: bool) -> None:
     print_table(
         ("since (UTC)", "alias", "version", "by", "why"),
         [(f"{c.set_at:%Y-%m-%d %H:%M:%S}", c.alias, c.version, c.actor, c.reason) for c in changes],
+        empty="no model has served yet",
     )
 
 

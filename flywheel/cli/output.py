@@ -8,6 +8,11 @@ from typing import Any
 import click
 
 PIPE_WIDTH = 500
+PROSE = 32
+"""A column with longer cells of several words is folded at these, where the screen is narrow, and no other."""
+FOLDED = 20
+"""The least width that such a column is folded to."""
+GAP = 2
 
 
 def print_json(value: Any) -> None:
@@ -17,19 +22,41 @@ def print_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Aligned columns; numbers to the right. In a pipe or file no cell is folded to the width of a screen."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str = "there is nothing to show"
+) -> None:
+    """Aligned columns; numbers to the right. Sentences are folded to a screen's width, names and figures never.
+
+    Where there are no rows, ``empty`` says so in the place of the columns.
+    """
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     rows = list(rows)
+    if not rows:
+        click.echo(empty)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
+    cells = [[Text(cell(value)) for value in row] for row in rows]
+    narrowest = 0
     for index, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(value) for value in row))
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)
+        numeric = all(isinstance(row[index], int | float) for row in rows)
+        widest = max(row[index].cell_len for row in cells)
+        is_prose = any(row[index].cell_len > PROSE and " " in row[index].plain for row in cells)
+        table.add_column(
+            column,
+            justify="right" if numeric else "left",
+            no_wrap=not is_prose,
+            min_width=FOLDED if is_prose else None,
+            overflow="fold",
+        )
+        narrowest += GAP + (FOLDED if is_prose else max(len(column), widest))
+    for texts in cells:
+        table.add_row(*texts)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    console.width = max(console.width, narrowest)
+    console.print(table)
 
 
 def print_mapping(values: Mapping[str, Any]) -> None:

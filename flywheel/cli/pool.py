@@ -67,7 +67,7 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
     if as_json:
         print_json({"counts": counts, "watermark": mark, "days": days, "missingForTraining": lacking})
         return
-    print_mapping(counts)
+    print_mapping({name.replace("_", " "): count for name, count in counts.items()})
     click.echo(f"\n{watermark_sentence(mark)}\n")
     columns = ("lines", "points", "quarantined", "duplicates", "waiting", "hot", "warm", "cold", "completeness")
     print_table(("day", *columns), [(d.day, *(getattr(d, name) for name in columns)) for d in days])

@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import date
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.audited import audited
 from flywheel.cli.output import cell, print_json, print_mapping, print_table
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 TABLE_COLUMNS = ("timestamp", "id", "agent_id", "task_type", "complexity", "success", "overall_score", "latency_ms")
 FILTERS = (
-    click.option("--since", type=click.DateTime(), help="Only from this UTC time on."),
-    click.option("--until", type=click.DateTime(), help="Only before this UTC time."),
+    click.option("--since", type=times.moment, help="Only from this UTC time on."),
+    click.option("--until", type=times.moment, help="Only before this UTC time."),
     click.option("--task-type", "task_types", multiple=True, help="Only this task type; may be repeated."),
     click.option(
         "--complexity",
@@ -48,12 +49,9 @@ def filtered(command: Command) -> Command:
 
 
 def where_of(agents: tuple[str, ...], filters: dict[str, Any]) -> "PointFilter":
-    """The filter of a command's options; times are UTC."""
+    """The filter of a command's options."""
     from flywheel.pool.filters import PointFilter
 
-    for name in ("since", "until"):
-        if filters[name] is not None:
-            filters[name] = filters[name].replace(tzinfo=UTC)
     return PointFilter(agents=agents, **filters)
 
 
@@ -196,7 +194,8 @@ def points(
         terms: dict[str, Any] = {"asked": query.where, "format": form, "order": order, "limit": query.limit}
         if form == "table":
             table = audited(opened, "points.read", found.table, **terms)
-            print_table(columns, [tuple(row.values()) for row in table.to_pylist()])
+            rows = [tuple(row.values()) for row in table.to_pylist()]
+            print_table(columns, rows, empty="the pool has no such point")
         elif output is None:
             audited(opened, "points.read", lambda: None, streamed=True, **terms)
             write_points(found, form, sys.stdout.buffer)
@@ -228,11 +227,11 @@ def write_points(found: "Points", form: str, file: IO[bytes]) -> None:
 
 
 @click.command()
-@click.option("--from", "first", type=click.DateTime(["%Y-%m-%d"]), help="The first UTC day.")
-@click.option("--to", "last", type=click.DateTime(["%Y-%m-%d"]), help="The last UTC day.")
+@click.option("--from", "first", type=times.day, help="The first UTC day.")
+@click.option("--to", "last", type=times.day, help="The last UTC day.")
 @as_json_option
 @click.pass_obj
-def quality(load: "Callable[[], Settings]", first: datetime | None, last: datetime | None, as_json: bool) -> None:
+def quality(load: "Callable[[], Settings]", first: date | None, last: date | None, as_json: bool) -> None:
     """Hold the quality of some days, or of all, against the targets.
 
     Exits 1 where one is not met.
@@ -245,8 +244,7 @@ def quality(load: "Callable[[], Settings]", first: datetime | None, last: dateti
     from flywheel.cli.connection import pool_of
 
     with pool_of(load()) as opened:
-        days = (first.date() if first else None, last.date() if last else None)
-        found = audited(opened, "overview.read", lambda: opened.validate_quality(*days), first=days[0], last=days[1])
+        found = audited(opened, "overview.read", lambda: opened.validate_quality(first, last), first=first, last=last)
     if as_json:
         print_json(found)
     else:

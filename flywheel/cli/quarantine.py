@@ -3,11 +3,12 @@
 import getpass
 import json
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date
 from typing import TYPE_CHECKING, cast
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.groups import Group
 from flywheel.cli.output import print_json, print_mapping, print_table
 
@@ -38,7 +39,7 @@ def quarantine() -> None:
 
 
 @quarantine.command("list")
-@click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="Only this UTC day.")
+@click.option("--day", type=times.day, help="Only this UTC day.")
 @click.option("--gate", help="Only what failed this gate.")
 @click.option(
     "--state",
@@ -51,7 +52,7 @@ def quarantine() -> None:
 @as_json_option
 @click.pass_obj
 def list_lines(
-    load: "Callable[[], Settings]", *, day: datetime | None, gate: str | None, state: str, limit: int, as_json: bool
+    load: "Callable[[], Settings]", *, day: date | None, gate: str | None, state: str, limit: int, as_json: bool
 ) -> None:
     """List lines, newest day first.
 
@@ -64,7 +65,7 @@ def list_lines(
 
     chosen = None if state == "all" else cast("State", state)
     with pool_of(load()) as opened:
-        found = list_quarantine(opened, day=day.date() if day else None, state=chosen, gate=gate, limit=limit)
+        found = list_quarantine(opened, day=day, state=chosen, gate=gate, limit=limit)
         audited(opened, "quarantine.read", found)
     print_lines(found, as_json=as_json)
 
@@ -186,6 +187,7 @@ def print_lines(found: "Sequence[QuarantinedLine]", *, as_json: bool) -> None:
     print_table(
         ("id", "day", "task", "gates", "state", "reasons"),
         [(line.id[:SHORT_ID], line.day, line.task_id, line.gates, line.state, line.reasons) for line in found],
+        empty="no line that was asked for is in quarantine",
     )
 
 

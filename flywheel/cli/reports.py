@@ -1,11 +1,12 @@
 """``flywheel reports``: how agents, collection and training do, by day, week and month."""
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from flywheel.cli import times
 from flywheel.cli.audited import audited
 from flywheel.cli.groups import Group
 from flywheel.cli.output import cell, print_json, print_mapping, print_table
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
     from flywheel.reports.training import TrainingReport
     from flywheel.settings import Settings
 
-DATE = click.DateTime(["%Y-%m-%d"])
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-since_option = click.option("--from", "first", type=DATE, help="The first UTC day. [default: 6 days before --to]")
-until_option = click.option("--to", "last", type=DATE, help="The last UTC day. [default: yesterday]")
+since_option = click.option("--from", "first", type=times.day, help="The first UTC day. [default: 6 days before --to]")
+until_option = click.option("--to", "last", type=times.day, help="The last UTC day. [default: yesterday]")
 
 
 @click.group(cls=Group)
@@ -38,10 +38,10 @@ def reports() -> None:
 
 @reports.command()
 @click.argument("agent_id", required=False)
-@click.option("--day", type=DATE, help="UTC day. [default: yesterday]")
+@click.option("--day", type=times.day, help="UTC day. [default: yesterday]")
 @as_json_option
 @click.pass_obj
-def feedback(load: "Callable[[], Settings]", agent_id: str | None, day: datetime | None, as_json: bool) -> None:
+def feedback(load: "Callable[[], Settings]", agent_id: str | None, day: date | None, as_json: bool) -> None:
     """Say how AGENT_ID did, or all agents: the day, trends over four weeks, what changed, training needs, strengths.
 
     A trend is called by Mann and Kendall's test; a need or strength is a task type in which the agent does worse or
@@ -58,7 +58,7 @@ def feedback(load: "Callable[[], Settings]", agent_id: str | None, day: datetime
     from flywheel.reports.tables import feedback_sentences, feedback_table
 
     with pool_of(load()) as opened:
-        of = yesterday(opened) if day is None else day.date()
+        of = day or yesterday(opened)
         found = audited(opened, "statistics.read", lambda: feedback_reports(opened, of), day=of, agent=agent_id)
     if agent_id is not None:
         found = tuple(report for report in found if report.agent_id == agent_id)
@@ -68,7 +68,7 @@ def feedback(load: "Callable[[], Settings]", agent_id: str | None, day: datetime
         print_json(found)
         return
     click.echo(f"{of}\n")
-    print_table(*feedback_table(found))
+    print_table(*feedback_table(found), empty=f"no agent had a task in the four weeks until {of}")
     sentences = list(feedback_sentences(found))
     if sentences:
         click.echo("\n" + "\n".join(sentences))
@@ -76,10 +76,10 @@ def feedback(load: "Callable[[], Settings]", agent_id: str | None, day: datetime
 
 @reports.command()
 @click.option("--period", type=click.Choice(["week", "month"]), default="week", show_default=True)
-@click.option("--until", type=DATE, help="The last UTC day that is counted. [default: yesterday]")
+@click.option("--until", type=times.day, help="The last UTC day that is counted. [default: yesterday]")
 @as_json_option
 @click.pass_obj
-def compare(load: "Callable[[], Settings]", period: str, until: datetime | None, as_json: bool) -> None:
+def compare(load: "Callable[[], Settings]", period: str, until: date | None, as_json: bool) -> None:
     """Hold the agents against each other over a week or month, and each against itself in the one before.
 
     \b
@@ -92,7 +92,7 @@ def compare(load: "Callable[[], Settings]", period: str, until: datetime | None,
     from flywheel.reports.tables import comparison_table, comparison_title
 
     with pool_of(load()) as opened:
-        last = yesterday(opened) if until is None else until.date()
+        last = until or yesterday(opened)
         found = audited(
             opened,
             "statistics.read",
@@ -104,7 +104,7 @@ def compare(load: "Callable[[], Settings]", period: str, until: datetime | None,
         print_json(found)
         return
     click.echo(f"{comparison_title(found)}\n")
-    print_table(*comparison_table(found))
+    print_table(*comparison_table(found), empty=f"no agent had a task until {last}")
 
 
 @reports.command()
@@ -112,7 +112,7 @@ def compare(load: "Callable[[], Settings]", period: str, until: datetime | None,
 @until_option
 @as_json_option
 @click.pass_obj
-def collection(load: "Callable[[], Settings]", /, as_json: bool, **days: datetime | None) -> None:
+def collection(load: "Callable[[], Settings]", /, as_json: bool, **days: date | None) -> None:
     """Say how much came, of whom, how good it is, how long it waited, and how the pool grows.
 
     \b
@@ -138,7 +138,7 @@ def collection(load: "Callable[[], Settings]", /, as_json: bool, **days: datetim
 @until_option
 @as_json_option
 @click.pass_obj
-def training(load: "Callable[[], Settings]", /, as_json: bool, **days: datetime | None) -> None:
+def training(load: "Callable[[], Settings]", /, as_json: bool, **days: date | None) -> None:
     """Say which batches were made, what they consumed, and whether promoted models do better than those before.
 
     \b
@@ -165,14 +165,14 @@ def yesterday(opened: "BenchmarkPool") -> date:
     return utc_day(opened.now()) - timedelta(days=1)
 
 
-def range_of(opened: "BenchmarkPool", *, first: datetime | None, last: datetime | None) -> tuple[date, date]:
+def range_of(opened: "BenchmarkPool", *, first: date | None, last: date | None) -> tuple[date, date]:
     """The days that are asked for; a week without more.
 
     Raises:
         BadParameter: the first is after the last.
     """
-    until = yesterday(opened) if last is None else last.date()
-    since = until - timedelta(days=6) if first is None else first.date()
+    until = last or yesterday(opened)
+    since = first or until - timedelta(days=6)
     if since > until:
         raise click.BadParameter(f"{since} is after {until}", param_hint="--from")
     return since, until

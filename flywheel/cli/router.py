@@ -83,7 +83,13 @@ def replay(
 @router.command()
 @click.option("--log", type=FILE, required=True, help="JSON lines: points of the pool, or taskId, …, propensities.")
 @click.option("--policy", required=True, metavar="POLICY", help="uniform, agent:ID, a strategy, or a JSON file.")
-@click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Of the interval around the estimate.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def evaluate(log: Path, policy: str, confidence: float, as_json: bool) -> None:
     """Estimate how a policy would have done on logged decisions, without running it.

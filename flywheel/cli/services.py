@@ -25,13 +25,18 @@ def up(load: "Callable[[], Settings]") -> None:
       FLYWHEEL_PORTS__DAGSTER=3001 flywheel up
       FLYWHEEL_DATABASE_URL=postgresql://me@db.example.com/flywheel flywheel up
     """
+    from flywheel.services.interrupts import Interrupted
     from flywheel.services.supervisor import Services
 
     with Services(load(), on_progress=lambda message: click.echo(f"starting: {message}")) as services:
         endpoints = services.endpoints
         click.echo(f"Dagster  {endpoints.dagster_url}\nMLflow   {endpoints.mlflow_url}")
         click.echo(f"API      {endpoints.api_url}/docs\nCtrl-C stops everything.")
-        services.wait()
+        try:
+            services.wait()
+        except Interrupted:
+            click.echo("stopping; tasks and runs that are under way are ended in order")
+            raise
 
 
 @click.command()
@@ -87,7 +92,7 @@ def status(load: "Callable[[], Settings]", as_json: bool) -> None:
             "process": f"{endpoints.pid}, since {endpoints.started_at:%Y-%m-%d %H:%M} UTC",
             "Dagster": described(endpoints.dagster_url, found["dagster"]),
             "MLflow": described(endpoints.mlflow_url, found["mlflow"]),
-            "API": described(endpoints.api_url, found["api"]),
+            "API": described(f"{endpoints.api_url}/docs", found["api"]),
         }
     )
 

@@ -36,8 +36,9 @@ def compress(data: bytes) -> Iterator[bytes]:
 
     yield COMPRESSED_MAGIC
     compressor = zstandard.ZstdCompressor(level=LEVEL)
+    view = memoryview(data)
     for number, start in enumerate(range(0, len(data), BLOCK_BYTES)):
-        stored = compressor.compress(data[start : start + BLOCK_BYTES])
+        stored = compressor.compress(view[start : start + BLOCK_BYTES])
         yield BLOCK_HEADER.pack(BLOCK_MARKER, number, len(data), len(stored), _checksum(number, len(data), stored))
         yield stored
 

@@ -98,13 +98,14 @@ class Stream(io.RawIOBase):
 
     @override
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        view = memoryview(buffer).cast("B")
-        piece = self._head[: len(view)] if self._head else self._source.read(len(view))
-        self._head = self._head[len(piece) :]
-        view[: len(piece)] = piece
+        if self._head:
+            size = io.BytesIO(self._head).readinto(buffer)
+            self._head = self._head[size:]
+        else:
+            size = self._source.readinto(buffer)
         if self._passed is not None:
-            self._passed(len(piece))
-        return len(piece)
+            self._passed(size)
+        return size
 
 
 class Document:

@@ -23,7 +23,14 @@ MAX_RECORD_BYTES = 16 * 1024 * 1024
 DOCUMENT_BYTES = 64 * 1024 * 1024
 UTF8_MARK = b"\xef\xbb\xbf"
 OTHER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00{": "UTF-16", b"{\x00": "UTF-16", b"[\x00": "UTF-16"}
-TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:]', re.DOTALL)
+OPENS = (b"{", b"[", b'"')
+OPENING_BYTES = 126
+"""Of a message whose length looks like one of ``OPENS``, and what is before it."""
+CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+STRING = rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
+"""The last one may be cut off. No way back into a string is kept, nor is what is in it looked at by itself."""
+TOKEN = re.compile(STRING + rb"|[\[\]{}:]", re.DOTALL)
+UP_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|' + STRING + rb")*+[\[\]{}]", re.DOTALL)
 BETWEEN = re.compile(rb"[\s,]*")
 BYTE = re.compile(r"\(byte (\d+)\)")
 
@@ -92,7 +99,7 @@ def is_lines(head: bytes, name: str) -> bool:
     """Whether a document has one JSON value a line."""
     if name.endswith((".jsonl", ".ndjson")):
         return True
-    lines = [line for line in head.removeprefix(UTF8_MARK).split(b"\n")[:4] if line.strip()]
+    lines = [line for line in head.removeprefix(UTF8_MARK).split(b"\n", 4)[:4] if line.strip()]
     return len(lines) > 1 and isinstance(decoded(lines[0].strip(), 1), Record)
 
 
@@ -214,9 +221,14 @@ def decoded(raw: bytes, line: int, item: str = "", key: str = "") -> Record | Re
         return Rejected(reason=rejected.reason, detail=rejected.detail, line=line, item=item)
     if not isinstance(value, dict):
         return Rejected(reason="not an object", detail=f"it is {value!r:.80}", line=line, item=item)
-    if (raw.count(b":") != again.count(b":") or ESCAPED in raw) and (name := doubled_key(raw)) is not None:
+    if raw != again and has_other_colons(raw, again) and (name := doubled_key(raw)) is not None:
         return Rejected(reason="duplicate keys", detail=f"the key {name!r:.80} is there twice", line=line, item=item)
     return Record(value=value, raw=raw, line=line, item=item, key=key)
+
+
+def has_other_colons(raw: bytes, again: bytes) -> bool:
+    """Whether a record may have lost a key when it was decoded and encoded again."""
+    return raw.count(b":") != again.count(b":") or (b"\\" in raw and ESCAPED in raw)
 
 
 def doubled_key(raw: bytes) -> str | None:
@@ -248,14 +260,24 @@ def too_large(size: int, *, line: int, item: str = "") -> Rejected:
     return Rejected(reason="record too large", detail=detail, line=line, item=item)
 
 
+def opens_json(head: bytes) -> bool:
+    """Whether a document that begins so is JSON, whatever may be wrong with it.
+
+    Its first byte does not tell: 123, a brace, may be the length of a message of protobuf. Control characters do, of
+    which JSON has none but blanks, while such a message has some, as the lengths of ids and the tags of lists.
+    """
+    return head.removeprefix(UTF8_MARK).lstrip().startswith(OPENS) and CONTROL.search(head, 0, OPENING_BYTES) is None
+
+
 def opening_keys(head: bytes) -> tuple[frozenset[str], bool]:
     """The keys of the first object of a document, as far as its head reaches, and whether it is in a list."""
     head = head.removeprefix(UTF8_MARK).lstrip()
     listed = head.startswith(b"[")
     keys: set[str] = set()
-    depth, last = -listed, b""
-    for found in TOKEN.finditer(head):
-        token = found[0]
+    depth, last, place = -listed, b"", 0
+    while (found := UP_TO_BRACKET.match(head, place) if depth > 1 else TOKEN.search(head, place)) is not None:
+        place = found.end()
+        token = head[place - 1 : place] if depth > 1 else found[0]
         if token in b"{[":
             depth += 1
         elif token in b"}]":

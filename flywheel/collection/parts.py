@@ -26,14 +26,14 @@ from flywheel.collection.importers.interface import (
     Outcome,
     Rejected,
     Row,
+    is_divisible,
 )
-from flywheel.collection.json_records import UTF8_MARK, RawRecord, is_lines
+from flywheel.collection.json_records import RawRecord, is_lines, opens_json
 from flywheel.pool.workers import mapped
 
 PART_BYTES = 4 * 1024 * 1024
 PART_RECORDS = 2000
 PARTS_FOR_PROCESSES = 16  # reading these takes as long as starting the processes
-JSON_OPENS = (b"{", b"[")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -76,14 +76,9 @@ class Excerpt(Document):
         yield from self._part.records
 
 
-def is_json(document: Document) -> bool:
-    """Whether a document begins as JSON: what is none has no records to be cut at."""
-    return document.opening.head.removeprefix(UTF8_MARK).lstrip().startswith(JSON_OPENS)
-
-
 def entries_of_document(document: Document, importer: Importer, terms: Terms, *, processes: int) -> Iterator[Entry]:
     """What becomes of the document's records, in order."""
-    if isinstance(importer, Divisible) and is_json(document):
+    if is_divisible(importer) and opens_json(document.opening.head):
         read = partial(entries_of_part, importer=importer, terms=terms)
         yield from side_by_side(read, parts(document, importer), processes=processes)
     else:
@@ -93,7 +88,7 @@ def entries_of_document(document: Document, importer: Importer, terms: Terms, *,
 
 def rows_of_document(document: Document, importer: Gatherer, *, processes: int) -> Iterator[Row | Rejected]:
     """The parts of runs that the document has, in order."""
-    if isinstance(importer, Divisible) and is_json(document):
+    if is_divisible(importer) and opens_json(document.opening.head):
         yield from side_by_side(
             partial(rows_of_part, importer=importer), parts(document, importer), processes=processes
         )

@@ -15,6 +15,7 @@ import struct
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -48,8 +49,13 @@ class Damage(Struct, frozen=True, kw_only=True):
     kind: Literal["corrupt", "torn-tail"]
 
 
-def encode_frame(payload: bytes) -> bytes:
-    """The payload with its frame around it.
+def encode_frames(payloads: Iterable[bytes], *, start: bytes = b"") -> bytes:
+    """The payloads behind one another and behind ``start``, each with its frame around it. Raises as ``framed``."""
+    return b"".join(chain((start,), chain.from_iterable(map(framed, payloads))))
+
+
+def framed(payload: bytes) -> tuple[bytes, bytes]:
+    """A frame in its two pieces: its header, and the payload itself, which is copied once where frames are joined.
 
     Raises:
         SegmentError: the payload is empty or larger than ``MAX_PAYLOAD_BYTES``.
@@ -58,7 +64,7 @@ def encode_frame(payload: bytes) -> bytes:
         raise SegmentError("a log of no bytes cannot be framed")
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise SegmentError(f"a log of {len(payload):,} bytes is larger than the {MAX_PAYLOAD_BYTES:,} a frame may hold")
-    return HEADER.pack(MARKER, len(payload), zlib.crc32(payload)) + payload
+    return HEADER.pack(MARKER, len(payload), zlib.crc32(payload)), payload
 
 
 def read_segment(path: Path) -> Iterator[Frame | Damage]:
@@ -190,7 +196,7 @@ def write_closed_segment(path: Path, payloads: Iterable[bytes], *, compressed: b
         SegmentError: a payload is too large.
         OSError: it could not be written.
     """
-    data = b"".join((MAGIC, *map(encode_frame, payloads)))
+    data = encode_frames(payloads, start=MAGIC)
     return write_whole(path, compress(data) if compressed else (data,))
 
 

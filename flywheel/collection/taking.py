@@ -6,9 +6,11 @@ import secrets
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from datetime import datetime
+from functools import partial
+from io import FileIO
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +28,7 @@ from flywheel.collection.importers.interface import (
     Line,
     Opening,
     Rejected,
+    is_gatherer,
 )
 from flywheel.collection.importers.registry import importer_of, importers, recognized
 from flywheel.collection.mapping import Mapping
@@ -76,13 +79,18 @@ class Seen(Struct):
 
 
 class Import:
-    """What the files of one import share. ``progress`` hears a file's name and bytes read of it."""
+    """What the files of one import share. ``progress`` hears a file's name and bytes read of it.
+
+    ``digests`` are those of files by what tells that they were not changed: of formats that want all files at once a
+    file is looked at twice.
+    """
 
     def __init__(
         self, folder: Path, request: Request, progress: Callable[[str, int], None] | None, processes: int
     ) -> None:
         self.folder, self.request, self.progress, self.processes = folder, request, progress, processes
         self.seen, self.numbers = Seen(), count()
+        self.digests: dict[tuple[int, int, int, int], str] = {}
 
 
 class GathersError(Exception):
@@ -103,6 +111,7 @@ class Taking:
         self._folder, self._request, self._progress = importing.folder, importing.request, importing.progress
         self._processes = importing.processes
         self._seen, self._number = importing.seen, next(importing.numbers)
+        self._digests = importing.digests
         self._reopened: Callable[[str], AbstractContextManager[BinaryIO]] = opened
         self._gathered: dict[str, tuple[Gatherer, Gathering]] = {}
         self._sources: list[tuple[str, datetime | None]] = []
@@ -158,15 +167,16 @@ class Taking:
         return hashlib.blake2b("".join(sorted(digests)).encode(), digest_size=20).hexdigest()
 
     def _digest_of(self, path: str) -> str:
-        digest = hashlib.blake2b(digest_size=20)
         self._path = path
         with self._reopened(path) as file:
-            file.seek(0)
-            while block := file.read(1 << 20):
-                digest.update(block)
-                self.size += len(block)
-            file.seek(0)
-        return digest.hexdigest()
+            status = os.fstat(file.fileno())
+            state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            if state not in self._digests:
+                digest = hashlib.file_digest(cast(FileIO, file), partial(hashlib.blake2b, digest_size=20))
+                self._digests[state] = digest.hexdigest()
+                file.seek(0)
+            self.size += status.st_size
+            return self._digests[state]
 
     def _passed(self, size: int) -> None:
         if self._progress is not None:
@@ -191,7 +201,7 @@ class Taking:
                 importer = self._importer_of(document.opening)
                 if isinstance(importer, Rejected):
                     self._reject(importer, document.name)
-                elif isinstance(importer, Gatherer):
+                elif is_gatherer(importer):
                     self._gather(importer, document, stack)
                 else:
                     self._alone = True
@@ -302,7 +312,7 @@ class Taking:
 
 def gathers(name: str) -> bool:
     """Whether the format of this name wants all of its files at once; not if its package is gone."""
-    return any(importer.name == name and isinstance(importer, Gatherer) for importer in importers())
+    return any(importer.name == name and is_gatherer(importer) for importer in importers())
 
 
 def _parts(payloads: Iterator[bytes]) -> Iterator[list[bytes]]:

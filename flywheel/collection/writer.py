@@ -13,7 +13,7 @@ from typing import Literal, Self
 from flywheel.collection.forks import begin_in_children
 from flywheel.collection.group_commit import GroupCommit
 from flywheel.collection.live_segment import LiveSegment, recover_segments
-from flywheel.collection.segments import encode_frame
+from flywheel.collection.segments import encode_frames
 
 Durability = Literal["process", "machine"]
 LOGGER = logging.getLogger("flywheel.collection")
@@ -97,7 +97,7 @@ class SegmentWriter:
             OSError: as of ``append``.
             TimeoutError: as of ``append``.
         """
-        data = b"".join(map(encode_frame, payloads))
+        data = encode_frames(payloads)
         if data and self._durability == "machine":
             self._groups.commit(data, self._write)
         elif data:

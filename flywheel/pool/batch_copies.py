@@ -5,15 +5,18 @@ what a model was trained on can be read for as long as the batch is kept.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import get_args
 
 from flywheel.errors import PoolError
 from flywheel.pool.digests import texts_of
+from flywheel.pool.files import ROWS_A_FILE, file_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.rows import Row, arrow_schema
 from flywheel.pool.schemas import BATCH_COLUMNS, BATCHES, WARM
 from flywheel.pool.selection import Offer
+from flywheel.pool.workers import threaded
 from flywheel.settings import Phase
 
 WRITE_BYTES = 1 << 17
@@ -59,7 +62,10 @@ def copy_points(pool: BenchmarkPool, batch_id: str, rows: Sequence[Row]) -> None
     Raises:
         PoolError: the lake cannot be written.
     """
-    pool.replace(BATCHES, batch_id, rows, schema=arrow_schema(BATCH_COLUMNS), key="batch_id")
+    schema, key = arrow_schema(BATCH_COLUMNS), "batch_id"
+    parts = (rows[start : start + ROWS_A_FILE] for start in range(0, len(rows), ROWS_A_FILE))
+    files = threaded(partial(file_of, schema=schema, key=key), parts, threads=pool.processes)
+    pool.replace_files(BATCHES, batch_id, files, schema=schema, key=key)
 
 
 def read_payloads(pool: BenchmarkPool, offers: Collection[Offer], *, version: int) -> Iterator[tuple[str, memoryview]]:

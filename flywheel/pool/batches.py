@@ -13,7 +13,7 @@ from msgspec import Struct
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from flywheel.errors import NotInPoolError, PoolError, SpentBatchError
+from flywheel.errors import NotInPoolError, PoolError, QueryError, SpentBatchError
 from flywheel.pool.batch_copies import WRITE_BYTES, copied_points, copy_points, copy_rows, digest_of
 from flywheel.pool.export_choice import SplitName, distribution
 from flywheel.pool.pool import BenchmarkPool
@@ -92,10 +92,10 @@ def check_id(batch_id: str) -> None:
     """Hold an id against the names that a partition can have.
 
     Raises:
-        PoolError: it is none of them.
+        QueryError: it is none of them.
     """
     if not BATCH_ID.fullmatch(batch_id):
-        raise PoolError(f"{batch_id!r} cannot name a batch; use up to 100 letters, digits, dots, dashes, underscores")
+        raise QueryError(f"{batch_id!r} cannot name a batch; use up to 100 letters, digits, dots, dashes, underscores")
 
 
 def check_trainable(batch: Batch) -> None:
@@ -285,13 +285,24 @@ def export_batch(pool: BenchmarkPool, batch_id: str, folder: Path) -> Path:
     batch = get_batch(pool, batch_id)
     check_trainable(batch)
     members = batch_members(pool, batch_id)
-    rows = copied_points(pool, batch_id, digest=batch.digest)
+    rows, stamp = copied_points(pool, batch_id, digest=batch.digest), stamp_of(batch)
     folder.mkdir(parents=True, exist_ok=True)
     for phase in PHASES:
         with (folder / f"{phase}.jsonl").open("wb", buffering=WRITE_BYTES) as file:
-            file.writelines(part for row in rows if row["phase"] == phase for part in (row["payload"], b"\n"))
+            of_phase = (row["payload"][:-1] for row in rows if row["phase"] == phase)
+            file.writelines(part for payload in of_phase for part in (payload, stamp, b"\n"))
     (folder / "manifest.json").write_text(manifest(batch, members), encoding="utf-8")
     return folder
+
+
+def stamp_of(batch: Batch) -> bytes:
+    """What ends a point's wire JSON when it leaves with a batch: ``exportedAt``, ``trainingBatchId`` (SPEC section 2).
+
+    The pool's own copies do not say it: a point may be in a batch of each phase, and the same points have the same
+    digest in whichever batch they are.
+    """
+    said = {"exportedAt": batch.created_at.astimezone(UTC), "trainingBatchId": batch.id}
+    return b"," + msgspec.json.encode(said)[1:]
 
 
 def manifest(batch: Batch, members: Sequence[Member]) -> str:

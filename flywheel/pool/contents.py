@@ -1,7 +1,7 @@
 """What chosen points say: read once each from one version of the warm tier, and judged."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -13,10 +13,13 @@ from flywheel.pool.conversations import Conversation, conversation_of, text_of
 from flywheel.pool.near_duplicates import Signatures, near_duplicates, signatures_of
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.pool.selection import Offer
+from flywheel.pool.workers import threaded
 
-POINTS_AT_ONCE = 1_000
-"""So many points are sketched at once: as many threads as there are cores share them."""
+TEXTS_AT_ONCE = 256
+"""So many texts are sketched at once: as many threads as there are cores share them."""
 
+Said = tuple[str, str]
+"""The id of a point, and what is compared of what it says."""
 Compared = Literal["conversation", "answer"]
 
 
@@ -81,6 +84,11 @@ class Contents:
     def _read(self, offers: Sequence[Offer]) -> frozenset[str]:
         """Read these points; those that are unusable."""
         unusable: set[str] = set()
+        self._sketch(self._reading(offers, unusable))
+        return frozenset(unusable)
+
+    def _reading(self, offers: Sequence[Offer], unusable: set[str]) -> Iterator[Said]:
+        """Read these points, and give whole conversations away as they come: all of them are compared."""
         outcomes = {offer.id: offer.success for offer in offers}
         for point, payload in read_payloads(self.pool, offers, version=self.version):
             conversation = conversation_of(payload)
@@ -89,7 +97,8 @@ class Contents:
                 unusable.add(point)
             elif self.compared == "answer":
                 self._groups[point] = group_of(conversation, outcomes[point])
-        return frozenset(unusable)
+            elif self.compared == "conversation":
+                yield point, conversation.text
 
     def _near_duplicates(self, points: Sequence[str]) -> frozenset[str]:
         """Which of these points, the best first, say what another one before them said.
@@ -102,22 +111,25 @@ class Contents:
         if not len(shared):
             return frozenset()
         compared = [points[row] for row in shared.tolist()]
-        self._sketch([point for point in compared if point not in self._signatures])
+        self._sketch(self._answers(point for point in compared if point not in self._signatures))
         table = np.stack([self._signatures[point] for point in compared])
         return frozenset(compared[row] for row in near_duplicates(table, groups[shared]))
 
-    def _sketch(self, points: Sequence[str]) -> None:
-        """Keep the signatures of these points; numpy leaves Python free to decode what comes next."""
-        parts = [points[start : start + POINTS_AT_ONCE] for start in range(0, len(points), POINTS_AT_ONCE)]
-        with ThreadPoolExecutor(self.pool.processes) as sketching:
-            for some, table in zip(parts, sketching.map(self._signatures_of, parts), strict=True):
-                self._signatures.update(zip(some, table, strict=True))
+    def _answers(self, points: Iterable[str]) -> Iterator[Said]:
+        """What these points answered. Few are compared, so that they are decoded again rather than all kept."""
+        return ((point, text_of(conversation_of(self.payloads[point]).answer)) for point in points)
 
-    def _signatures_of(self, points: Sequence[str]) -> Signatures:
-        conversations = (conversation_of(self.payloads[point]) for point in points)
-        if self.compared == "answer":
-            return signatures_of([text_of(said.answer) for said in conversations])
-        return signatures_of([said.text for said in conversations])
+    def _sketch(self, said: Iterator[Said]) -> None:
+        """Keep the signatures of these texts; numpy leaves Python free to read and decode what comes next."""
+        parts = iter(lambda: list(islice(said, TEXTS_AT_ONCE)), [])
+        for some in threaded(sketched, parts, threads=self.pool.processes):
+            self._signatures.update(some)
+
+
+def sketched(said: Sequence[Said]) -> Iterator[tuple[str, Signatures]]:
+    """Each point and the signature of its text."""
+    points, texts = zip(*said, strict=True)
+    return zip(points, signatures_of(texts), strict=True)
 
 
 def group_of(conversation: Conversation, success: bool) -> int:

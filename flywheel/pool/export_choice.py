@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from flywheel.errors import PoolError
+from flywheel.errors import QueryError
 from flywheel.pool.contents import Judgement
 from flywheel.pool.filters import PointFilter
 from flywheel.pool.selection import Offer, Rule, eligible, pick, with_failures
@@ -20,6 +20,7 @@ from flywheel.tasks.source import Split
 from flywheel.tasks.splits import split_of
 
 SplitName = Literal["train", "validation", "held-out"]
+LONGEST_AGE_DAYS = 36_500  # a century: there are no older logs, and longer ones leave the calendar
 RESERVE = 32
 """So many chosen points have one in reserve: drawing it at once costs less than reading the tier again."""
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "held-out")
@@ -88,7 +89,7 @@ def criteria_for(settings: Settings, phase: Phase, **changes: Any) -> ExportCrit
     ``changes`` replace fields. Where they name task types or agents, no more different ones are asked for than those.
 
     Raises:
-        PoolError: they contradict each other.
+        QueryError: they contradict each other.
     """
     row = settings.batch.phases[phase]
     only = changes.get("only", PointFilter())
@@ -104,7 +105,7 @@ def criteria_for(settings: Settings, phase: Phase, **changes: Any) -> ExportCrit
     criteria = ExportCriteria(phase=phase, **(fields | changes))
     problems = "; ".join(contradictions(criteria))
     if problems:
-        raise PoolError(f"these criteria cannot be met by any point: {problems}")
+        raise QueryError(f"these criteria cannot be met by any point: {problems}")
     return criteria
 
 
@@ -115,8 +116,8 @@ def contradictions(criteria: ExportCriteria) -> Iterator[str]:
         yield f"at least {criteria.min_points:,} points and at most {criteria.max_points:,}"
     if not 0 <= criteria.min_quality <= 1:
         yield f"quality {criteria.min_quality} is not within 0–1"
-    if criteria.max_age_days <= 0:
-        yield f"an age of at most {criteria.max_age_days} days"
+    if not 0 < criteria.max_age_days <= LONGEST_AGE_DAYS:
+        yield f"an age of at most {criteria.max_age_days:,} days; it must be within 1–{LONGEST_AGE_DAYS:,}"
     if criteria.phase == "sft" and criteria.include_failures:
         yield "SFT learns from successes only, failures are for the other phases"
     fractions = (criteria.validation_fraction, criteria.heldout_fraction)

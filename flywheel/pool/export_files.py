@@ -19,7 +19,7 @@ import msgspec
 from flywheel.arbiter.evaluation.rewards import turn_credits
 from flywheel.errors import PoolError
 from flywheel.pool.batch_copies import WRITE_BYTES, copied_points
-from flywheel.pool.batches import Batch, check_kept, get_batch
+from flywheel.pool.batches import Batch, check_kept, get_batch, stamp_of
 from flywheel.pool.conversations import Example, chat_message, chat_tool, decode_example, parted
 from flywheel.pool.export_choice import SPLITS, SplitName
 from flywheel.pool.exports import MadeExport
@@ -62,7 +62,7 @@ def write_export(
     if "phase" not in batch.criteria:
         raise PoolError(f"{batch_id} is a training batch; only exports are written")
     known = made.rows if made is not None and made.batch.digest == batch.digest else None
-    rows = leaving(pool, batch, known=known)
+    rows = leaving(pool, batch, form, known=known)
     by_split = {split: [row for row in rows if row["split"] == split] for split in SPLITS}
     with complete(folder) as unfinished:
         names = {split: write_split(pool, unfinished, split, some, form) for split, some in by_split.items() if some}
@@ -73,15 +73,21 @@ def write_export(
     return folder
 
 
-def leaving(pool: BenchmarkPool, batch: Batch, *, known: list[Row] | None = None) -> list[Row]:
+def leaving(pool: BenchmarkPool, batch: Batch, form: Format, *, known: list[Row] | None = None) -> list[Row]:
     """A batch's points as they leave the pool, in order: those of an export with noise under ids of their own.
+
+    Their wire JSON says with which batch they leave, for the forms that hold it.
 
     Raises:
         PoolError: it gave its points back, or its copy was changed.
     """
     check_kept(batch)
     rows = known or copied_points(pool, batch.id, digest=batch.digest)
-    return exported_ids(rows) if "noise" in batch.criteria else rows
+    named = exported_ids(rows) if "noise" in batch.criteria else rows
+    if form == "trl":
+        return named
+    stamp = stamp_of(batch)
+    return [{**row, "payload": b"".join((row["payload"][:-1], stamp))} for row in named]
 
 
 def check_unused(folder: Path) -> None:

@@ -15,7 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from psycopg import Connection
 
-from flywheel.errors import PoolError
+from flywheel.errors import AccessError, BatchExistsError, UnmadeBatchError
+from flywheel.pool.access.principals import service_of
 from flywheel.pool.anonymization.noise import Noise
 from flywheel.pool.batch_copies import copy_points, copy_rows, digest_of
 from flywheel.pool.batches import Batch, batch_of, check_id, check_kept, store, stored_batch
@@ -66,7 +67,7 @@ class MadeExport(Struct, frozen=True, kw_only=True):
 
 
 class Planned(Struct, frozen=True, kw_only=True):
-    """A plan with all that is needed to carry it out."""
+    """A plan with all that is needed to carry it out. Its batch has no digest yet."""
 
     phases: dict[Phase, Sequence[Offer]]
     splits: dict[str, SplitName]
@@ -78,47 +79,82 @@ class Planned(Struct, frozen=True, kw_only=True):
 def preview_export(pool: BenchmarkPool, criteria: ExportCriteria, *, now: datetime) -> ExportPlan:
     """What an export made now would hold, and what it lacks. Nothing is marked or written.
 
+    It is planned with the service's rights, also for a principal: the criteria are all that bounds it.
+
     Raises:
         PoolError: the lake cannot be read, which is not the same as empty.
         DatabaseError: PostgreSQL cannot be used.
     """
-    with pool.transaction() as connection:
+    own = service_of(pool)
+    with own.transaction() as connection:
         criteria = with_present_hashes(connection, criteria)
-        return planned(pool, connection, criteria, export_id="preview", now=now).plan
+        found = planned(own, connection, criteria, export_id="preview", now=now)
+    batch = found.plan.batch
+    if batch is None or found.noise is not None:
+        return found.plan
+    return replace(found.plan, batch=replace(batch, digest=digest_of(found.rows)))
 
 
 def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str, now: datetime) -> MadeExport:
     """Make an export: choose its points, copy them, mark them, enter it into the ledger; all of it or nothing.
 
-    One that exists and was made with these criteria is returned as it is.
+    One that exists and was made with these criteria is returned as it is. For a principal it is made with the service's
+    rights; whether its grant covers what was made is then PostgreSQL's to say.
 
     Raises:
-        PoolError: the pool is halted or lacks what the criteria ask for, or the id is taken by another batch or cannot
-            be one.
+        AccessError: the pool is a principal's, and PostgreSQL does not show it the export.
+        QueryError: the id cannot be one.
+        UnmadeBatchError: the pool is halted or lacks what the criteria ask for.
+        BatchExistsError: the id is another batch's.
+        SpentBatchError: the export gave its points back.
+        PoolError: the lake cannot be read or written.
         DatabaseError: PostgreSQL cannot be used.
     """
     check_id(export_id)
-    with pool.exclusive("batches") as connection:
-        keep_hashes(pool, connection)
+    own = service_of(pool)
+    with own.exclusive("batches") as connection:
+        keep_hashes(own, connection)
         criteria = with_present_hashes(connection, criteria)
         stored = stored_batch(connection, export_id)
         if stored is not None:
+            check_shown(pool, connection, export_id)
             return MadeExport(batch=made_before(stored, criteria), rows=None)
-        found = planned(pool, connection, criteria, export_id=export_id, now=now)
+        found = planned(own, connection, criteria, export_id=export_id, now=now)
         batch, rows, noise = found.plan.batch, found.rows, found.noise
         if batch is None or found.plan.lacking:
-            raise PoolError(f"export {export_id} cannot be made yet: {'; '.join(found.plan.lacking)}")
+            raise unmade(export_id, found.plan.lacking)
         if noise is not None:
             batch, rows = noised(batch, rows, noise)
         with ThreadPoolExecutor(1) as copying:  # the lake and PostgreSQL at once; the ledger holds when both are done
-            copied = copying.submit(copy_points, pool, export_id, rows)
+            copied = copying.submit(copy_points, own, export_id, rows)
+            batch = replace(batch, digest=digest_of(rows))
             store(connection, batch, found.phases, found.splits)
             if noise is not None:
                 tenants = tenants_of(found.phases[criteria.phase])
                 spend(connection, pool.settings.privacy, noise, batch_id=export_id, tenants=tenants, now=now)
             copied.result()
         check_leakage(connection, pool.settings, batch.id)
+        check_shown(pool, connection, export_id)
     return MadeExport(batch=batch, rows=rows)
+
+
+def unmade(export_id: str, lacking: tuple[str, ...]) -> UnmadeBatchError:
+    """What is said of an export that cannot be made."""
+    error = UnmadeBatchError(f"export {export_id} cannot be made yet: {'; '.join(lacking)}")
+    error.lacking = lacking
+    return error
+
+
+def check_shown(pool: BenchmarkPool, connection: Connection[Any], export_id: str) -> None:
+    """Hold an export in the ledger against what PostgreSQL shows to whoever asked for it.
+
+    Raises:
+        AccessError: it is not shown to them, for example because their grant was revoked meanwhile.
+    """
+    with pool.as_caller(connection):
+        shown = stored_batch(connection, export_id) is not None
+    if not shown:
+        raise AccessError(f"export {export_id} is not within what this grant shows; nothing was made or marked")
 
 
 def keep_hashes(pool: BenchmarkPool, connection: Connection[Any]) -> None:
@@ -147,11 +183,12 @@ def made_before(batch: Batch, criteria: ExportCriteria) -> Batch:
     """The batch, where it is an export with these criteria that still has its points.
 
     Raises:
-        PoolError: it is not.
+        SpentBatchError: it gave them back.
+        BatchExistsError: it is another batch.
     """
     check_kept(batch)
     if {name: batch.criteria.get(name) for name in described(criteria)} != described(criteria):
-        raise PoolError(f"batch {batch.id} exists and was made with other criteria; choose another id")
+        raise BatchExistsError(f"batch {batch.id} exists and was made with other criteria; choose another id")
     return batch
 
 
@@ -189,7 +226,7 @@ def planned(
             export_id,
             phases,
             criteria=about,
-            digest=digest_of(rows),
+            digest="",
             now=now,
             splits=splits,
             left_out={"near_duplicates": choice.near_duplicates, "unusable": choice.unusable},

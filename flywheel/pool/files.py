@@ -33,7 +33,12 @@ def files_of(rows: Iterable[dict[str, Any]], *, schema: "pa.Schema", key: str) -
     """Rows as files, in their order."""
     remaining = iter(rows)
     while some := list(islice(remaining, ROWS_A_FILE)):
-        yield lake_file(batches_of(some, schema=schema), key=key)
+        yield file_of(some, schema=schema, key=key)
+
+
+def file_of(rows: Sequence[dict[str, Any]], *, schema: "pa.Schema", key: str) -> LakeFile:
+    """Rows, at least one, as one file."""
+    return lake_file(batches_of(rows, schema=schema), key=key)
 
 
 def batches_of(rows: Sequence[dict[str, Any]], *, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":

@@ -102,6 +102,12 @@ encode_owners = msgspec.msgpack.Encoder().encode
 decode_owners = msgspec.msgpack.Decoder(list[Owner]).decode
 
 
+def count_of_parts(needed: int, *, processes: int) -> int:
+    """How many parts a day that needs so many is sorted into: none of the processes works on a last one alone."""
+    rounds = -(-needed // processes)
+    return min(MAX_PARTS, needed if rounds == 1 else rounds * processes)
+
+
 def keys_of(keys: Iterable[tuple[bytes, bytes]]) -> "np.ndarray[Any, Any]":
     """64 bits for each task key and tenant key, uint64: enough to sort by, not to tell two tasks apart for sure."""
     import numpy as np

@@ -121,6 +121,12 @@ class BenchmarkPool(Struct, frozen=True):
         del connection
         yield
 
+    @contextmanager
+    def as_caller(self, connection: Connection[Any]) -> Iterator[None]:
+        """Statements within, of a transaction of the service, see what whoever asks may see."""
+        del connection
+        yield
+
     def now(self) -> datetime:
         """What the clock says, UTC; in a simulation the moment that is simulated."""
         return self.settings.simulated_now or datetime.now(UTC)

@@ -13,10 +13,10 @@ from flywheel.errors import PoolError
 from flywheel.pool.digests import Digest
 from flywheel.pool.parts import (
     BYTES_A_PART,
-    MAX_PARTS,
     TASKS_A_PART,
     Owner,
     SegmentJob,
+    count_of_parts,
     encode_owners,
     keys_of,
     lines_by_part,
@@ -86,7 +86,7 @@ def plan_day(pool: BenchmarkPool, day: date, *, tasks_a_part: int = TASKS_A_PART
         assert row is not None
         segments = day_segments(connection, day)
         size = sum(segment.bytes for segment in segments)
-        parts = min(MAX_PARTS, 1 + max(row[1] // tasks_a_part, size // BYTES_A_PART))
+        parts = count_of_parts(1 + max(row[1] // tasks_a_part, size // BYTES_A_PART), processes=pool.processes)
         owners = owners_by_part(connection, day, tasks=row[1], parts=parts)
         keys, parts_of_keys = sorted_keys(owners)
         return DayPlan(

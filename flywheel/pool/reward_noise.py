@@ -28,7 +28,6 @@ from psycopg import Connection
 
 from flywheel.pool.anonymization.noise import Noise, add_noise, gaussian_noise, laplace_noise
 from flywheel.pool.anonymization.tenants import salts_of
-from flywheel.pool.batch_copies import digest_of
 from flywheel.pool.batches import Batch
 from flywheel.pool.export_choice import ExportCriteria
 from flywheel.pool.privacy_budget import uncovered
@@ -151,11 +150,11 @@ def announced(batch: Batch, noise: Noise) -> Batch:
     """The batch before anything is drawn: with what the noise is, without what true rewards would show through."""
     described: dict[str, Any] = {**asdict(noise), "unit": UNIT}
     described["range"] = [described.pop("lower"), described.pop("upper")]
-    return replace(batch, digest="", quality={}, criteria={**batch.criteria, "noise": described})
+    return replace(batch, quality={}, criteria={**batch.criteria, "noise": described})
 
 
 def noised(batch: Batch, rows: Sequence[Row], noise: Noise) -> tuple[Batch, list[Row]]:
-    """Draw the noise: the batch with digest and quality of its noised copy, and the copy.
+    """Draw the noise: the batch with the quality of its noised copy, and the copy.
 
     Raises:
         PoolError: nothing was drawn, because the noise is less than it claims.
@@ -167,8 +166,7 @@ def noised(batch: Batch, rows: Sequence[Row], noise: Noise) -> tuple[Batch, list
     noised_rows = [{**row, "payload": encode(copy)} for row, copy in zip(rows, copies, strict=True)]
     rewards = [copy.rl_labels.total_reward for copy in copies]
     quality = {"mean": fmean(rewards), "min": min(rewards), "max": max(rewards)}
-    described = replace(batch, digest=digest_of(noised_rows), quality=dict.fromkeys(batch.points, quality))
-    return described, noised_rows
+    return replace(batch, quality=dict.fromkeys(batch.points, quality)), noised_rows
 
 
 def labels_of(point: DataPoint, *, phase: Phase) -> list[float]:

@@ -1,4 +1,5 @@
-"""Work spread over the machine's cores: what is pure and large runs in processes, what waits for others in a thread.
+"""Work spread over the machine's cores: what is pure and large runs in processes; what waits for others, or leaves
+Python free, in threads.
 
 Results come back in order.
 """
@@ -9,7 +10,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from itertools import islice
 from threading import Thread
 from typing import TypeVar
@@ -26,6 +27,9 @@ GROWTH_BYTES = 1_000_000_000
 part needed, a few hundred MB, and a start costs 1.3 s of a processor: imports, and the lists and patterns that names
 and secrets are found by."""
 OBJECTS_A_COLLECTION = 100_000  # records hold no cycles: looking for them more often takes a sixth of the time
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+"""For a process that has a core to itself: libraries of linear algebra start a thread a core as they are imported, and
+those look out for work for a while on the cores of others."""
 
 
 def cores() -> int:
@@ -59,21 +63,35 @@ def mapped(function: Callable[[Item], Result], items: Iterable[Item], *, process
         timeout=IDLE_S,
         initializer=prepare,
         initargs=(os.getpid(),),
-        env={"LOKY_MAX_MEMORY_LEAK_SIZE": str(GROWTH_BYTES)},
+        env={"LOKY_MAX_MEMORY_LEAK_SIZE": str(GROWTH_BYTES)} | ONE_THREAD,
     )
-    running: deque[Future[Result]] = deque()
     try:
-        for item in items:
-            running.append(executor.submit(function, item))
-            if len(running) > 2 * processes:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
+        yield from in_turn(executor, function, items, workers=processes)
     except BrokenProcessPool as error:
         raise PoolError(
             "a process of the pool died while it worked, most likely because memory ran out; nothing was written. "
             "Run it again, or set FLYWHEEL_POOL_PROCESSES=1"
         ) from error
+
+
+def threaded(function: Callable[[Item], Result], items: Iterable[Item], *, threads: int) -> Iterator[Result]:
+    """The same by threads, while the next items are taken: for functions that leave Python free most of the time."""
+    with ThreadPoolExecutor(threads) as executor:
+        yield from in_turn(executor, function, items, workers=threads)
+
+
+def in_turn(
+    executor: Executor, function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
+) -> Iterator[Result]:
+    """Results in the items' order; what is not begun when somebody stops early never is."""
+    running: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            running.append(executor.submit(function, item))
+            if len(running) > 2 * workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
     finally:
         for waiting in running:
             waiting.cancel()

@@ -6,9 +6,22 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Column
+from rich.text import Text
 
 PLAIN_INTERVAL_S = 15.0
+BAR_FITS = 100
+"""Columns of a terminal that has room for a bar beside what a stage says."""
 
 
 class StageLine(Protocol):
@@ -31,6 +44,15 @@ class Display(Protocol):
         ...
 
 
+class CountColumn(ProgressColumn):
+    """How many of how many; nothing where that is not known."""
+
+    def render(self, task: Task) -> Text:
+        """The figures of a stage."""
+        known = task.fields["counted"] and task.total is not None
+        return Text(f"{task.completed:,.0f}/{task.total:,.0f}" if known else "", style="progress.download")
+
+
 class TerminalLine:
     """A line with a bar, drawn by rich."""
 
@@ -41,6 +63,8 @@ class TerminalLine:
     def update(self, *, done: int | None = None, total: int | None = None, message: str | None = None) -> None:
         """Redraw."""
         self._progress.update(self._task, completed=done, total=total)
+        if total is not None:
+            self._progress.update(self._task, counted=True)
         if message is not None:
             self._progress.update(self._task, message=message)
 
@@ -56,14 +80,14 @@ class TerminalDisplay:
         """One line, live while the block runs."""
         columns = (
             SpinnerColumn(finished_text="[green]✓[/]"),
-            TextColumn("{task.description:<24}"),
-            BarColumn(bar_width=28),
-            MofNCompleteColumn(),
+            TextColumn("{task.description:<22}"),
+            *([BarColumn(bar_width=20)] if self.console.width >= BAR_FITS else []),
+            CountColumn(),
             TimeElapsedColumn(),
-            TextColumn("[dim]{task.fields[message]}[/]"),
+            TextColumn("[dim]{task.fields[message]}[/]", table_column=Column(ratio=1)),
         )
-        with Progress(*columns, console=self.console, refresh_per_second=4) as progress:
-            task = progress.add_task(title, total=None, message="")
+        with Progress(*columns, console=self.console, refresh_per_second=4, expand=True) as progress:
+            task = progress.add_task(title, total=None, message="", counted=False)
             yield TerminalLine(progress, task)
             total = progress.tasks[0].total or 1
             progress.update(task, total=total, completed=total)

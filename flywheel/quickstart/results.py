@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -74,6 +75,13 @@ def links(world: World, endpoints: Endpoints, judged: Materialization) -> dict[s
         "Dagster": f"{endpoints.dagster_url}/asset-groups",
         "MLflow": endpoints.mlflow_url,
         "data docs": data_docs_index(world.settings.home).as_uri(),
-        "candidate report": report.get("report_url") or f"{endpoints.dagster_url}/assets/deployment_candidate",
+        "candidate report": report_link(report.get("report_url"), endpoints),
     }
     return {name: url for name, url in found.items() if url}
+
+
+def report_link(url: str | None, endpoints: Endpoints) -> str:
+    """The candidate's report at MLflow's present address, which may be another than when it was written."""
+    if url is None:
+        return f"{endpoints.dagster_url}/assets/deployment_candidate"
+    return f"{endpoints.mlflow_url}/#{urlsplit(url).fragment}"

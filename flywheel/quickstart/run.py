@@ -18,7 +18,7 @@ from flywheel.quickstart.results import summarize
 from flywheel.quickstart.summary import Summary, print_summary, write_summary
 from flywheel.services import children
 from flywheel.services.dagster_api import DagsterApi
-from flywheel.services.endpoints import Endpoints, attach, running, with_database
+from flywheel.services.endpoints import Endpoints, HomeLock, attach, running, with_database
 from flywheel.services.interrupts import Interrupted
 from flywheel.services.mlflow_api import MlflowApi
 from flywheel.services.preflight import project_root
@@ -34,14 +34,15 @@ def run_quickstart(settings: Settings, *, once: bool, summary_file: Path | None,
     loop until Ctrl-C unless ``once``, and are stopped.
 
     Raises:
+        AlreadyRunningError: another quick start goes through the loop of this home.
         FlywheelError: a service or a stage fails; run it again to go on from there.
     """
     display = display_for(console)
     started = time.monotonic()
     with services_of(settings, display) as (endpoints, check, wait):
-        ledger = read_ledger(settings.home)
-        ledger.seconds.setdefault("services", time.monotonic() - started)
-        with world_of(settings, endpoints) as world:
+        with loop_lock(settings.home), world_of(settings, endpoints) as world:
+            ledger = read_ledger(settings.home)
+            ledger.seconds.setdefault("services", time.monotonic() - started)
             run_loop(world, endpoints, display=display, ledger=ledger, check=check)
             summary = summarize(world, ledger, endpoints)
         print_summary(console, summary)
@@ -50,6 +51,15 @@ def run_quickstart(settings: Settings, *, once: bool, summary_file: Path | None,
         if not once:
             stay(console, wait)
     return summary
+
+
+def loop_lock(home: Path) -> HomeLock:
+    """The lock of the one quick start that goes through a home's loop: two would do the same tasks at once."""
+    return HomeLock(
+        home / "quickstart.lock",
+        held=f"another quick start goes through the loop of {home}",
+        remedy="wait for its figures, or stop it first; then this one goes on from what is there",
+    )
 
 
 @contextmanager

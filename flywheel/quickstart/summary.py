@@ -192,5 +192,5 @@ def pool_line(pool: Mapping[str, int]) -> str:
 
 def cost_line(seconds: Mapping[str, float], peak_memory_gib: float) -> str:
     """What it took."""
-    stages = ", ".join(f"{stage} {spent:.0f}" for stage, spent in seconds.items())
+    stages = ", ".join(f"{stage.replace('_', ' ')} {spent:.0f}" for stage, spent in seconds.items())
     return f"Seconds: {stages}. Peak memory {peak_memory_gib:.1f} GiB."

@@ -38,6 +38,15 @@ def lock_file(home: Path) -> Path:
     return home / "services.lock"
 
 
+def services_lock(home: Path) -> "HomeLock":
+    """The lock of the one supervisor of a home."""
+    return HomeLock(
+        lock_file(home),
+        held=f"the services of {home} already run",
+        remedy="see `flywheel status`, or stop that process first",
+    )
+
+
 def write_endpoints(home: Path, endpoints: Endpoints) -> None:
     """Write ``services.json``, readable by its owner alone, whole or not at all."""
     part = endpoints_file(home).with_suffix(".part")
@@ -99,10 +108,18 @@ def try_exclusively(file: IO[str], *, attempts: int = 10, pause_s: float = 0.1) 
 
 
 class HomeLock:
-    """One supervisor a home. The kernel lets go of the lock when its process ends, however it ends."""
+    """One process a home does something. The kernel lets go of the lock when the process ends, however it ends.
 
-    def __init__(self, home: Path) -> None:
-        self.path = lock_file(home)
+    Args:
+        path: the lock's file.
+        held: what another process does that has it, for the message that refuses this one.
+        remedy: what to do then.
+    """
+
+    def __init__(self, path: Path, *, held: str, remedy: str) -> None:
+        self.path = path
+        self._held = held
+        self._remedy = remedy
         self._file: IO[str] | None = None
 
     def acquire(self) -> Self:
@@ -116,10 +133,7 @@ class HomeLock:
             file.seek(0)
             holder = file.read().strip()
             file.close()
-            raise AlreadyRunningError(
-                f"the services of {self.path.parent} already run ({holder or 'starting'}); "
-                f"see `flywheel status`, or stop that process first"
-            )
+            raise AlreadyRunningError(f"{self._held} ({holder or 'starting'}); {self._remedy}")
         file.truncate(0)
         file.write(f"process {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
         file.flush()

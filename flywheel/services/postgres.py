@@ -17,6 +17,7 @@ from flywheel.errors import ServiceError
 from flywheel.services.processes import last_lines, postmaster_pid
 
 DATABASES = ("flywheel", "dagster", "mlflow")
+COPIER_SETTINGS = {"wal_init_zero": "off", "wal_writer_delay": "10ms"}
 
 
 class EmbeddedPostgres:
@@ -43,7 +44,7 @@ class EmbeddedPostgres:
             self._server = get_server(self.data, cleanup_mode=None)
             url = url_with(str(self._server.get_uri()), driver="")
             name_users_in_log(url)
-            write_log_once(url)
+            spare_copies(url)
         except (SubprocessError, OSError, psycopg.Error) as error:
             raise ServiceError(
                 f"PostgreSQL did not start on {self.data}: {error}. Its log is {self.data / 'log'}; "
@@ -78,17 +79,19 @@ def name_users_in_log(url: str) -> None:
             connection.execute("SELECT pg_reload_conf()")
 
 
-def write_log_once(url: str) -> None:
-    """Have new files of the write-ahead log written without zeros first, unless a person decided about it.
+def spare_copies(url: str) -> None:
+    """Spare who copies a day into the hot tier what others can do, each where no person decided about it.
 
-    A day that is copied into the hot tier fills many of them, and waits for the disk. All that zeros do is find out
-    early that there is room for a file.
+    A day fills many files of the write-ahead log. New ones are written without zeros first: all that those do is find
+    out early that there is room. And a process of the server's own writes the log as it fills; by default it looks so
+    seldom that the one who copies does it himself.
     """
     with psycopg.connect(url, autocommit=True) as connection:
-        source = connection.execute("SELECT source FROM pg_settings WHERE name = 'wal_init_zero'").fetchone()
-        if source == ("default",):
-            connection.execute("ALTER SYSTEM SET wal_init_zero = off")
-            connection.execute("SELECT pg_reload_conf()")
+        for name, value in COPIER_SETTINGS.items():
+            source = connection.execute("SELECT source FROM pg_settings WHERE name = %s", (name,)).fetchone()
+            if source == ("default",):
+                connection.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+        connection.execute("SELECT pg_reload_conf()")
 
 
 def ensure_databases(url: str) -> None:

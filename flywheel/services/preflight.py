@@ -81,7 +81,9 @@ def check_disk(home: Path, *, required_bytes: int = REQUIRED_FREE_BYTES) -> None
         home.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(home).free
     except OSError as error:
-        raise ServiceError(f"{home} cannot be used: {error}. Choose another folder with FLYWHEEL_HOME.") from error
+        raise ServiceError(
+            f"{home} cannot be used: {error.strerror or error}. Choose another folder with FLYWHEEL_HOME."
+        ) from error
     if free < required_bytes:
         raise ServiceError(
             f"{home} has {free / 2**30:.1f} GiB free and {required_bytes / 2**30:.1f} GiB are needed; "

@@ -21,7 +21,7 @@ from flywheel.errors import NotRunningError, ServiceError
 from flywheel.services import children
 from flywheel.services.children import STOP_GRACE_S, Program
 from flywheel.services.dagster_api import DagsterApi
-from flywheel.services.endpoints import Endpoints, HomeLock, endpoints_file, running, write_endpoints
+from flywheel.services.endpoints import Endpoints, HomeLock, endpoints_file, running, services_lock, write_endpoints
 from flywheel.services.postgres import EmbeddedPostgres, ensure_databases
 from flywheel.services.preflight import REQUIRED_FREE_BYTES, check_disk, check_ports, project_root
 from flywheel.services.processes import end, find, has_child, last_lines, spawn, supervisor_id
@@ -94,7 +94,7 @@ class Services:
     def _start(self) -> Endpoints:
         check_disk(self.settings.home, required_bytes=self._required_free_bytes)
         root = self.root or project_root()
-        self._lock = HomeLock(self.settings.home).acquire()
+        self._lock = services_lock(self.settings.home).acquire()
         self._end_leftovers()
         check_ports(self.settings.ports)
         code_socket = private_socket(self.supervisor, "code.sock")

@@ -199,6 +199,13 @@ def test_a_trainer_of_a_time_is_given_no_batch_that_reaches_beyond_it(settings: 
     assert given == [200, 404]
 
 
+def test_what_each_request_does_is_said_in_words_rather_than_by_the_name_of_a_function(client: TestClient) -> None:
+    described = client.get("/openapi.json").json()["paths"]
+    for path, methods in described.items():
+        for method, operation in methods.items():
+            assert operation["summary"].lower().replace(" ", "_") not in operation["operationId"], f"{method} {path}"
+
+
 def test_who_has_no_token_or_another_is_refused_everywhere_but_at_the_health_checks(client: TestClient) -> None:
     described = client.get("/openapi.json").json()["paths"]
     asked = {path for path, methods in described.items() if "get" in methods}

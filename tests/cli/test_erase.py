@@ -77,6 +77,13 @@ def test_a_tenant_is_erased_and_the_models_it_touched_are_named(flywheel: Invoke
     assert "flywheel-agent" in again
 
 
+@pytest.mark.usefixtures("model_registry")
+def test_a_tenant_that_nothing_is_known_of_is_asked_about(flywheel: Invoke, filled: BenchmarkPool) -> None:
+    result = flywheel("pool", "erase", "--tenant", f"{ERASED}-mistyped", "--yes")
+    assert "nothing of it was found: is this the name that its logs have" in result.stderr
+    assert result.exit_code == 0
+
+
 def test_single_tasks_of_a_tenant_are_erased(
     flywheel: Invoke, filled: BenchmarkPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,8 @@ def test_a_misspelled_setting_is_named() -> None:
     assert done.returncode == 1
     assert "ports.dagster" in done.stderr
     assert "Traceback" not in done.stderr
+    unknown = run("status", FLYWHEEL_GRPO__MAX_STEP="3")
+    assert unknown.stderr == "flywheel: configuration cannot be used: grpo.max_step: there is no such setting\n"
 
 
 def test_wrong_usage_is_exit_code_2() -> None:

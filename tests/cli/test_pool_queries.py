@@ -49,6 +49,18 @@ def test_points_as_a_table_name_the_days_that_have_none(flywheel: Invoke, opened
     assert f"{OLD}: too old for single points" in found.stderr
 
 
+def test_where_there_is_no_such_point_it_is_said_in_words(flywheel: Invoke, opened: BenchmarkPool) -> None:
+    assert flywheel("pool", "points", "--agent", "nobody").stdout == "the pool has no such point\n"
+
+
+def test_times_are_taken_as_the_pool_writes_them(flywheel: Invoke, opened: BenchmarkPool) -> None:
+    newest, *_ = flywheel("pool", "points", "--format", "jsonl", "--limit", "1").stdout.splitlines()
+    at = json.loads(newest)["timestamp"]
+    since = flywheel("pool", "points", "--format", "jsonl", "--since", at).stdout.splitlines()
+    assert newest in since
+    assert all(json.loads(line)["timestamp"] >= at for line in since)
+
+
 def test_points_as_files_are_the_pools(flywheel: Invoke, opened: BenchmarkPool, tmp_path: Path) -> None:
     expected = sorted(opened.get_points(), key=lambda point: (point.timestamp, point.id))
     lines = flywheel("pool", "points", "--order", "oldest", "--format", "jsonl").stdout.splitlines()

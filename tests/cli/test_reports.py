@@ -39,6 +39,14 @@ def test_feedback_of_all_agents_is_a_table_and_sentences(flywheel: Invoke, opene
     assert "agent-b: strength, research: " in said
 
 
+def test_a_day_before_all_tasks_is_told_in_words(flywheel: Invoke, opened: BenchmarkPool) -> None:
+    day = DAY - timedelta(days=60)
+    said = flywheel("reports", "feedback", "--day", str(day)).output
+    assert said == f"{day}\n\nno agent had a task in the four weeks until {day}\n"
+    compared = flywheel("reports", "compare", "--until", str(day)).output
+    assert compared.endswith(f"\nno agent had a task until {day}\n")
+
+
 def test_feedback_of_one_agent_is_asked_by_name(flywheel: Invoke, opened: BenchmarkPool) -> None:
     (found,) = json.loads(flywheel("reports", "feedback", "agent-b", "--day", str(DAY), "--json").output)
     assert (found["agent_id"], found["day"], found["trends"]["quality"]["direction"]) == ("agent-b", str(DAY), "stable")

@@ -20,7 +20,7 @@ from flywheel.collection.segments import (
     Damage,
     Frame,
     closed_segments,
-    encode_frame,
+    encode_frames,
     read_segment,
     write_closed_segment,
 )
@@ -123,7 +123,7 @@ def test_a_corrupt_length_costs_only_its_frame(tmp_path: Path) -> None:
 def test_one_changed_byte_costs_at_most_one_frame_and_is_never_read_as_another(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], position: int, value: int
 ) -> None:
-    data = bytearray(MAGIC + b"".join(encode_frame(line) for line in lines))
+    data = bytearray(encode_frames(lines, start=MAGIC))
     index = len(MAGIC) + position % (len(data) - len(MAGIC))
     changed = data[index] != value
     data[index] = value

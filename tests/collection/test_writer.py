@@ -14,7 +14,7 @@ import pytest
 from flywheel.collection import SegmentWriter, live_segment, writer
 from flywheel.collection.group_commit import GroupCommit
 from flywheel.collection.live_segment import recover_segments
-from flywheel.collection.segments import OPEN_SUFFIX, closed_segments, encode_frame, read_segment
+from flywheel.collection.segments import OPEN_SUFFIX, closed_segments, encode_frames, read_segment
 from flywheel.collection.writer import Durability
 from tests.collection.reading import damages_in, payloads_in
 
@@ -287,7 +287,7 @@ def test_only_appends_sync_where_appends_are_promised_durable(tmp_path: Path, mo
     segments.append(b"mine")
     segment = segments._segment
     assert segment is not None
-    segment.write(encode_frame(b"between write and sync"))
+    segment.write(encode_frames([b"between write and sync"]))
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: pytest.fail("the background synced"))
     segments.tick()
     monkeypatch.undo()

@@ -68,6 +68,8 @@ def test_the_phases_of_a_batch_share_no_task_and_keep_to_their_criteria(pool: Be
     assert not {point.task.source for point in sft} & {point.task.source for point in grpo}
     assert batch_overlap(pool, "b1") == ()
     assert all(len(point.tenant_id) == 64 for point in (*sft, *grpo))
+    for line in (folder / "sft.jsonl").read_bytes().splitlines():
+        assert line.endswith(b',"exportedAt":"2026-03-03T12:00:00Z","trainingBatchId":"b1"}')
 
 
 def test_the_manifest_names_what_trained_which_batch(pool: BenchmarkPool, tmp_path: Path) -> None:

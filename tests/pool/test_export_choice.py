@@ -122,6 +122,7 @@ def test_every_phase_takes_only_young_points_of_quality(phase: Phase, known: lis
         ({"heldout_fraction": float("nan")}, "no share for training"),
         ({"complexity_mix": {"hard": 1.0}}, "complexity hard is none of"),
         ({"min_quality": 80}, "quality 80 is not within"),
+        ({"max_age_days": 10**9}, "an age of at most 1,000,000,000 days"),
         ({"only": PointFilter(since=NOW, until=NOW)}, "a time from"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from flywheel.errors import PoolError
 from flywheel.pool import export_files
+from flywheel.pool.batch_copies import copied_rows
 from flywheel.pool.batches import batch_members, make_batch
 from flywheel.pool.export_choice import criteria_for
 from flywheel.pool.export_files import Format, write_export
@@ -101,6 +102,21 @@ def test_jsonl_holds_the_points_as_they_are(pool: BenchmarkPool, tmp_path: Path)
     points = [decode_point(line) for line in (folder / "train.jsonl").read_bytes().splitlines()]
     train = [member.point_id for member in batch_members(pool, "sft") if member.split == "train"]
     assert [point.id for point in points] == train
+
+
+def test_a_point_says_with_which_batch_it_leaves_and_is_the_same_point(pool: BenchmarkPool, tmp_path: Path) -> None:
+    """SPEC section 2; the copies do not say it, so that digests are of what was learned from."""
+    import pyarrow.parquet as pq
+
+    copies = {row["id"]: bytes(row["payload"]) for row in copied_rows(pool, "sft")}
+    lines = rows_of(write_export(pool, "sft", tmp_path / "jsonl", "jsonl"))
+    tables = [pq.read_table(path) for path in (write_export(pool, "sft", tmp_path / "pq", "parquet")).glob("*.parquet")]
+    rows = [json.loads(payload) for table in tables for payload in table.column("payload").to_pylist()]
+    for some in (lines, rows):
+        assert len(some) == len(copies)
+        for point in some:
+            assert (point.pop("trainingBatchId"), point.pop("exportedAt")) == ("sft", "2026-03-03T12:00:00Z")
+            assert point == json.loads(copies[point["id"]])
 
 
 def test_parquet_holds_flat_columns_and_the_payload(pool: BenchmarkPool, tmp_path: Path) -> None:

@@ -12,16 +12,18 @@ from flywheel.pool.intake import index_segments
 from flywheel.pool.parts import (
     BUFFER_BYTES,
     GAP_BYTES,
+    MAX_PARTS,
     Chunk,
     SegmentLine,
     chunks_in,
+    count_of_parts,
     framed,
     gathered,
     payloads_of,
     runs_of,
 )
 from flywheel.pool.pool import BenchmarkPool
-from flywheel.pool.raw import OWNERS
+from flywheel.pool.raw import OWNERS, plan_day
 from tests.pool.logs import NOON, parts_of_day, task_logs, write_segment
 
 DAY = NOON.date()
@@ -51,6 +53,24 @@ def test_a_part_holds_whole_tasks_of_a_slice_of_time(pool: BenchmarkPool) -> Non
     slices = [sorted({int(line.task_id[1:]) for line in part if line.task_id}) for part in parts]
     assert [number for some in slices for number in some] == list(range(40))
     assert [len([line for line in part if line.task_id]) for part in parts] == [3 * len(some) for some in slices]
+
+
+@given(needed=st.integers(1, 2 * MAX_PARTS), processes=st.integers(1, 70))
+def test_no_process_works_on_a_last_part_while_others_have_none(needed: int, processes: int) -> None:
+    parts = count_of_parts(needed, processes=processes)
+    if parts < MAX_PARTS:
+        assert needed <= parts < needed + processes
+        assert parts < processes or parts % processes == 0
+    else:
+        assert parts == MAX_PARTS < needed + processes
+
+
+def test_a_day_has_as_many_parts_for_one_process_as_for_the_other(pool: BenchmarkPool) -> None:
+    fill(pool)
+    for processes, parts in ((1, 3), (2, 4), (4, 3)):
+        settings = pool.settings.model_copy(update={"pool_processes": processes})
+        plan = plan_day(BenchmarkPool(pool.engine, pool.lake, settings), DAY, tasks_a_part=15)
+        assert len(plan.owners) == parts
 
 
 def test_what_waits_on_disk_has_no_name(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import io
+import re
 
 from rich.console import Console
 
@@ -37,6 +38,30 @@ def test_a_terminal_gets_a_bar_that_ends_full() -> None:
     assert "✓" in last
     assert "40/40" in last
     assert "smollm2" in last
+
+
+def drawn(width: int, message: str, *, total: int | None = None) -> str:
+    output = io.StringIO()
+    display = TerminalDisplay(Console(file=output, force_terminal=True, width=width, color_system=None))
+    with display.stage("supervised fine-tuning") as line:
+        line.update(done=0 if total else None, total=total, message=message)
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output.getvalue().rsplit("\r", 1)[-1])
+
+
+def test_a_stage_that_counts_nothing_shows_no_figures() -> None:
+    assert "/" not in drawn(120, "PostgreSQL")
+    assert "220/220" in drawn(120, "loss 0.04", total=220)
+
+
+def test_what_a_stage_says_is_wrapped_and_never_cuts_its_title() -> None:
+    message = (
+        "0 of 300 new points with quality of at least 0.3 for SFT; 0 of 3 task types for SFT; 0 of 1 agents for SFT"
+    )
+    for width in (60, 80, 100, 120):
+        lines = drawn(width, message).splitlines()
+        assert any("supervised fine-tuning" in line for line in lines)
+        assert "…" not in "".join(lines)
+        assert max(map(len, lines)) <= width
 
 
 def test_where_there_is_no_terminal_there_are_no_bars() -> None:

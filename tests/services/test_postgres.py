@@ -28,23 +28,23 @@ def test_a_server_that_was_killed_is_noticed() -> None:
             server.check()
 
 
-def test_files_of_the_log_are_written_once_unless_a_person_decided_otherwise() -> None:
+def test_who_copies_is_spared_the_log_unless_a_person_decided_otherwise() -> None:
     with tempfile.TemporaryDirectory(prefix="flywheel-test-", ignore_cleanup_errors=True) as folder:
         server = EmbeddedPostgres(Path(folder) / "data")
         url = server.start()
         try:
             with psycopg.connect(url, autocommit=True) as connection:
-                assert configured(connection) == "off"
+                assert configured(connection) == {"wal_init_zero": "off", "wal_writer_delay": "10ms"}
                 connection.execute("ALTER SYSTEM SET wal_init_zero = on")
                 connection.execute("SELECT pg_reload_conf()")
             server.start()
             with psycopg.connect(url) as connection:
-                assert configured(connection) == "on"
+                assert configured(connection) == {"wal_init_zero": "on", "wal_writer_delay": "10ms"}
         finally:
             server.stop()
 
 
-def configured(connection: "psycopg.Connection[Any]") -> str:
+def configured(connection: "psycopg.Connection[Any]") -> dict[str, str]:
     """What the server's files say, which it may not have read again yet."""
-    row = connection.execute("SELECT setting FROM pg_file_settings WHERE name = 'wal_init_zero'").fetchone()
-    return str(row and row[0])
+    query = "SELECT name, setting FROM pg_file_settings WHERE name IN ('wal_init_zero', 'wal_writer_delay')"
+    return dict(connection.execute(query))

@@ -110,15 +110,15 @@ def conversation_of(value: Json) -> Conversation:
 
 def add(conversation: Conversation, message: Json) -> None:
     """Add one message. Where a call failed, its error is what the agent was shown."""
-    role, content, failed = message.get("role"), message.get("content"), False
+    role, content = message.get("role"), message.get("content")
     call_id = optional_text(message, "tool_call_id")
-    if role == "tool":
-        error = optional_text(message, "error")
-        failed = error is not None
-        content = error if failed and not content else content
+    if role != "tool":
+        conversation.say(role, content, calls=openai_calls(message), call_id=call_id)
+        return
+    error, call = optional_text(message, "error"), message.get("tool_call")
+    failed = error is not None
+    content = error if failed and not content else content
     conversation.say(role, content, calls=openai_calls(message), call_id=call_id)
-    if role == "tool":
-        call = message.get("tool_call")
-        if call is not None and not isinstance(call, dict):
-            raise expected("an object", "tool_call", call)
-        conversation.judge(call_id, None if call is None else optional_text(call, "function"), failed=failed)
+    if call is not None and not isinstance(call, dict):
+        raise expected("an object", "tool_call", call)
+    conversation.judge(call_id, None if call is None else optional_text(call, "function"), failed=failed)

@@ -25,6 +25,7 @@ from flywheel.collection.importers.interface import Json, Opening, Rejected, Run
 from flywheel.collection.importers.openai_chat import scores_in
 from flywheel.collection.importers.per_record import each_run
 from flywheel.collection.json_records import Record
+from flywheel.records import ToolCall
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -98,18 +99,24 @@ def conversation_of(steps: list[Json]) -> Conversation:
     conversation = Conversation()
     for number_of, step in enumerate(steps):
         try:
-            calls = tuple(
-                call_of(call.get("function_name"), call.get("arguments"), call.get("tool_call_id"))
-                for call in objects(step, "tool_calls")
-            )
+            calls = calls_of(step) if "tool_calls" in step else ()
             conversation.say(ROLES.get(text(step, "source")), step.get("message"), calls=calls)
             if step.get("reasoning_content"):
                 conversation.reasoned = True
-            for result in objects(mapping_of(step, "observation"), "results"):
-                conversation.say("tool", observed(result), call_id=optional_text(result, "source_call_id"))
+            if "observation" in step:
+                for result in objects(mapping_of(step, "observation"), "results"):
+                    conversation.say("tool", observed(result), call_id=optional_text(result, "source_call_id"))
         except MalformedError as error:
             raise MalformedError(f"steps[{number_of}].{error}") from None
     return conversation
+
+
+def calls_of(step: Json) -> tuple[ToolCall, ...]:
+    """The calls of a step."""
+    return tuple(
+        call_of(call.get("function_name"), call.get("arguments"), call.get("tool_call_id"))
+        for call in objects(step, "tool_calls")
+    )
 
 
 def observed(result: Json) -> Any:
@@ -120,7 +127,10 @@ def observed(result: Json) -> Any:
 
 def times_of(steps: list[Json]) -> "tuple[list[datetime | None], bool]":
     """When each step was, and whether one had no zone."""
-    found = [moment(step.get("timestamp"), f"steps[{place}].timestamp") for place, step in enumerate(steps)]
+    found = [
+        moment(step["timestamp"], f"steps[{place}].timestamp") if "timestamp" in step else (None, False)
+        for place, step in enumerate(steps)
+    ]
     return [at for at, _ in found], any(zoneless for _, zoneless in found)
 
 
@@ -129,7 +139,7 @@ def tokens_of(value: Json, steps: list[Json]) -> tuple[Json, int | None, int | N
     final = mapping_of(value, "final_metrics")
     prompt, output = count(final, "total_prompt_tokens"), count(final, "total_completion_tokens")
     if prompt is None and output is None:
-        each = [mapping_of(step, "metrics") for step in steps]
+        each = [mapping_of(step, "metrics") for step in steps if "metrics" in step]
         prompts = [amount for one in each if (amount := count(one, "prompt_tokens")) is not None]
         outputs = [amount for one in each if (amount := count(one, "completion_tokens")) is not None]
         prompt, output = sum(prompts) if prompts else None, sum(outputs) if outputs else None
@@ -139,7 +149,9 @@ def tokens_of(value: Json, steps: list[Json]) -> tuple[Json, int | None, int | N
 
 def has_token_ids(steps: list[Json]) -> bool:
     """Whether every step that the agent wrote has token ids and a log-probability for each."""
-    written = [mapping_of(step, "metrics") for step in steps if step.get("source") == "agent"]
+    written = [
+        mapping_of(step, "metrics") if "metrics" in step else {} for step in steps if step.get("source") == "agent"
+    ]
     return bool(written) and all(paired(metrics) for metrics in written)
 
 

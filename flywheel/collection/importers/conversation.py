@@ -25,6 +25,8 @@ ROLES: Mapping[str, Role] = {
 STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 """How the simulated users of tau-bench and tau2-bench end a conversation."""
 TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
+REASONING_PARTS = frozenset({"reasoning", "thinking", "redacted_thinking"})
+"""As inspect-ai, OpenAI and Anthropic call them: a message has no more place for them than for reasoning beside it."""
 REASONING = "reasoning-left-out"
 TOOL_DEFINITIONS = "tool-definitions-left-out"
 compact = msgspec.json.Encoder().encode
@@ -69,7 +71,10 @@ class Conversation(Struct):
     def count(self, calls: tuple[ToolCall, ...]) -> None:
         """Count calls by their tools."""
         for call in calls:
-            self.tools.setdefault(call.name, ToolTally()).calls += 1
+            tally = self.tools.get(call.name)
+            if tally is None:
+                tally = self.tools[call.name] = ToolTally()
+            tally.calls += 1
             if call.id is not None:
                 self.names[call.id] = call.name
 
@@ -83,17 +88,21 @@ class Conversation(Struct):
     def _text(self, content: object) -> str:
         if not isinstance(content, list):
             raise expected("text or a list of parts", "content", content)
-        return "\n".join(self._part(part) for part in content)
+        return "\n".join([words for part in content if (words := self._part(part)) is not None])
 
-    def _part(self, part: object) -> str:
+    def _part(self, part: object) -> str | None:
         if isinstance(part, str):
             return part
         if not isinstance(part, dict):
             raise expected("a part with its type", "content", part)
         kind = part.get("type", "text")
-        words = part.get("text", part.get("content", part.get(kind) if isinstance(kind, str) else None))
-        if kind in TEXT_PARTS and isinstance(words, str):
-            return words
+        if isinstance(kind, str):
+            words = part.get("text", part.get("content", part.get(kind)))
+            if kind in TEXT_PARTS and isinstance(words, str):
+                return words
+            if kind in REASONING_PARTS:
+                self.reasoned = True
+                return None
         self.replaced_parts = True
         return f"[{kind}]" if isinstance(kind, str) else "[part]"
 
@@ -212,10 +221,11 @@ def openai_conversation(messages: object, conversation: Conversation | None = No
         if said.reasoning_content or said.reasoning:
             conversation.reasoned = True
         if said.tool_calls:
-            calls = tuple(
+            made = [  # a generator would cost more than the call it makes
                 ToolCall(name=call.function.name, arguments=call.function.arguments, id=call.id or None)
                 for call in said.tool_calls
-            )
+            ]
+            calls = tuple(made)
             conversation.count(calls)
         role = ROLES[said.role]
         if role == "assistant":

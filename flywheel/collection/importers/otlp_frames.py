@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import zstandard
 
 from flywheel.collection.importers.interface import Rejected
-from flywheel.collection.json_records import MAX_RECORD_BYTES, too_large
+from flywheel.collection.json_records import MAX_RECORD_BYTES, opens_json, too_large
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -23,8 +23,6 @@ GROUP_FIELDS = frozenset({0x0A, 0x12, 0x1A})
 """Tags within ``ResourceSpans`` and ``ResourceLogs``: resource, scopes, and the address of their schema."""
 LONGEST_VARINT = 5
 ZSTD, OBJECT = b"\x28\xb5\x2f\xfd", b"{"
-JSON_OPENS = frozenset({b"{", b"[", b'"'})
-"""Behind blanks they are lengths that no message has there: an inner one would be longer than the outer."""
 
 
 class Frame(NamedTuple):
@@ -44,7 +42,7 @@ Header = Callable[["BinaryIO"], "int | None"]
 
 def framing(head: bytes) -> Header | None:
     """How the messages of a file that begins so are read: what reads the length of the next; None if it has none."""
-    if head.lstrip()[:1] in JSON_OPENS:
+    if opens_json(head):
         return None
     if begins_request(head):
         return length_after_tag

@@ -92,20 +92,20 @@ class UsualMessage(Struct):
 decode_usual = msgspec.json.Decoder(list[UsualMessage]).decode
 
 
-def messages_of_parts(value: Any, left_out: set[str]) -> Iterator[WireMessage]:
+def messages_of_parts(value: Any, left_out: set[str]) -> list[WireMessage]:
     """The messages of a list that may be given as its JSON text; none where it is no list. As ``parts_as_messages``."""
     try:
         usual = decode_usual(value) if isinstance(value, str) else msgspec.convert(value, list[UsualMessage])
     except (msgspec.MsgspecError, RecursionError):
-        for message in listed(value):
-            yield from parts_as_messages(mapping(message), left_out)
-        return
+        return [made for message in listed(value) for made in parts_as_messages(mapping(message), left_out)]
+    found: list[WireMessage] = []
     for one in usual:
-        yield from usual_as_messages(one)
+        add_usual(found, one)
+    return found
 
 
-def usual_as_messages(message: UsualMessage) -> Iterator[WireMessage]:
-    """As ``parts_as_messages``."""
+def add_usual(found: list[WireMessage], message: UsualMessage) -> None:
+    """Add what ``parts_as_messages`` makes of a message."""
     content, calls, responses = [], [], []
     for part in message.parts:
         if isinstance(part, TextPart):
@@ -116,9 +116,8 @@ def usual_as_messages(message: UsualMessage) -> Iterator[WireMessage]:
             responses.append(part)
     words = "\n".join(content) if content else None
     if words or calls or not responses:
-        yield made(message.role, content=words, calls=calls, name=message.name)
-    for response in responses:
-        yield made("tool", content=as_text(response.response), answers=response.id)
+        found.append(made(message.role, content=words, calls=calls, name=message.name))
+    found += [made("tool", content=as_text(response.response), answers=response.id) for response in responses]
 
 
 def parts_as_messages(message: Mapping[str, Any], left_out: set[str]) -> Iterator[WireMessage]:

@@ -111,7 +111,7 @@ def execution_of(trace: Trace, entry: Span, task_id: str, agent_id: str | None) 
 
 def conversation(trace: Trace) -> list[WireMessage]:
     """The conversation of the entry: that of its last own model call; calls of agents below it have theirs."""
-    calls = [span for span in trace.spans.values() if is_model_call(span)]
+    calls = trace.of_kind(is_model_call)
     own = [span for span in calls if next(filter(is_agent, trace.above(span)), trace.entry) is trace.entry]
     for span in [*reversed(own), *([trace.entry] if trace.entry else [])]:
         messages = trace.conversation_of(span)
@@ -122,15 +122,15 @@ def conversation(trace: Trace) -> list[WireMessage]:
 
 def tokens_of(trace: Trace) -> dict[str, int | None]:
     """Tokens of all model calls; of the outermost agents where no model call tells."""
-    calls = trace.outermost(is_model_call)
-    if not any(used(span) is not None for span in calls):
-        calls = trace.outermost(is_agent)
-    counted = [span for span in calls if span.status != STATUS_ERROR or used(span) is not None]
-    totals = [used(span) for span in counted]
+    told = [(span, used(span)) for span in trace.outermost(is_model_call)]
+    if all(tokens is None for _, tokens in told):
+        told = [(span, used(span)) for span in trace.outermost(is_agent)]
+    counted = [(span, tokens) for span, tokens in told if span.status != STATUS_ERROR or tokens is not None]
+    spans, totals = [span for span, _ in counted], [tokens for _, tokens in counted]
     return {
         "tokensUsed": sum(filter(None, totals)) if totals and None not in totals else None,
-        "outputTokens": total(counted, OUTPUT_TOKENS),
-        "thinkingTokens": total(counted, THINKING_TOKENS),
+        "outputTokens": total(spans, OUTPUT_TOKENS),
+        "thinkingTokens": total(spans, THINKING_TOKENS),
     }
 
 
@@ -192,7 +192,7 @@ def success_rate(spans: list[Span]) -> float:
 
 def asked_for_tools(trace: Trace) -> bool:
     """Whether a model asked for a tool, as far as its messages or its reasons to stop tell."""
-    for span in filter(is_model_call, trace.spans.values()):
+    for span in trace.of_kind(is_model_call):
         reasons = first(span.attributes, "gen_ai.response.finish_reasons", "llm.finish_reason")
         if any(reason in TOOL_REASONS for reason in (reasons if isinstance(reasons, list) else [str(reasons)])):
             return True

@@ -89,7 +89,7 @@ def run_of(trace: Trace, trace_id: str, wire: Sequence[WireLog]) -> Run:
 
 def left_out(trace: Trace) -> set[str]:
     """What the trace has and its logs have not, of the conversation and of the tools that models were offered."""
-    calls = filter(is_model_call, trace.spans.values())
+    calls = trace.of_kind(is_model_call)
     defined = any(name.startswith(DEFINITIONS) for call in calls for name in call.attributes)
     return trace.left_out | ({TOOL_DEFINITIONS} if defined else set())
 

@@ -46,12 +46,13 @@ class Trace:
                 loose[item.span_id].append(item.event)
         self.unplaced = [event for span_id, events in loose.items() if span_id not in spans for event in events]
         self.spans = {
-            span_id: msgspec.structs.replace(span, events=(*span.events, *loose.get(span_id, ())))
+            span_id: msgspec.structs.replace(span, events=(*span.events, *loose[span_id])) if span_id in loose else span
             for span_id, span in sorted(spans.items(), key=lambda entry: (entry[1].start_ns, entry[0]))
         }
         self.resource = resource
         self.left_out: set[str] = set()
         self._conversations: dict[str, list[WireMessage]] = {}
+        self._of_kind: dict[Callable[[Span], bool], list[Span]] = {}
 
     def conversation_of(self, span: Span) -> list[WireMessage]:
         """The messages that one of its spans holds, read once; ``left_out`` names what they have lost."""
@@ -77,9 +78,19 @@ class Trace:
             yield parent
             parent = self.spans.get(parent.parent_span_id)
 
+    def of_kind(self, kind: Callable[[Span], bool]) -> list[Span]:
+        """The spans of a kind, looked for once."""
+        if kind not in self._of_kind:
+            self._of_kind[kind] = [span for span in self.spans.values() if kind(span)]
+        return self._of_kind[kind]
+
     def outermost(self, kind: Callable[[Span], bool]) -> list[Span]:
         """The spans of a kind that are below no other of it: what is instrumented twice counts once."""
-        return [span for span in self.spans.values() if kind(span) and not any(map(kind, self.above(span)))]
+        found = self.of_kind(kind)
+        if len(found) < 2:
+            return found
+        ids = {span.span_id for span in found}
+        return [span for span in found if ids.isdisjoint(above.span_id for above in self.above(span))]
 
     @cached_property
     def entry(self) -> Span | None:

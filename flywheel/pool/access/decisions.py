@@ -6,7 +6,7 @@ words before it is asked, and is all there is for the lake, which has no rows of
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal
 
@@ -74,6 +74,8 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
     {
         "points.read": Action(roles=("rl-trainer", "analyst")),
         "points.export": Action(roles=("rl-trainer",), whole_pool=True),
+        "export.preview": Action(roles=("rl-trainer",), whole_pool=True),
+        "export.make": Action(roles=("rl-trainer",), whole_pool=True),
         "batches.read": Action(roles=("rl-trainer",), whole_pool=True),
         "statistics.read": Action(
             roles=("analyst", "arbiter"), whole_pool=True, of_tenants="statistics.of-tenants", by_hour=True
@@ -186,7 +188,8 @@ def tenants_in_words(tenants: Sequence[str]) -> str:
 
 def range_of(since: datetime | None, until: datetime | None) -> str:
     """A time range in words."""
-    parts = ([f"from {since.isoformat()}"] if since else []) + ([f"before {until.isoformat()}"] if until else [])
+    named = (("from", since), ("before", until))
+    parts = [f"{word} {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" for word, moment in named if moment]
     return " and ".join(parts) or "of any time"
 
 

@@ -39,15 +39,9 @@ class PrincipalPool(BenchmarkPool, frozen=True):
             AccessError: the principal's rights do not cover a statement, or the server has no such role.
             DatabaseError: PostgreSQL cannot be used; all is undone.
         """
-        try:
-            with BenchmarkPool.transaction(self) as connection:
-                take_role(connection, self.principal)
-                connection.execute(sql.SQL("SET LOCAL flywheel.grant_id = {}").format(str(self.grant_id)))
-                yield connection
-        except InsufficientPrivilege as error:
-            raise AccessError(
-                f"PostgreSQL refuses this to {self.principal} under grant {self.grant_id}: {error.diag.message_primary}"
-            ) from error
+        with self._refused(), BenchmarkPool.transaction(self) as connection:
+            self._enter(connection)
+            yield connection
 
     @override
     @contextmanager
@@ -57,6 +51,33 @@ class PrincipalPool(BenchmarkPool, frozen=True):
             connection.execute("SET LOCAL ROLE NONE")
             yield
             take_role(connection, self.principal)
+
+    @override
+    @contextmanager
+    def as_caller(self, connection: Connection[Any]) -> Iterator[None]:
+        """The principal's rights and rows for some statements; where one fails they are undone with it.
+
+        Raises:
+            AccessError: as in ``transaction``.
+        """
+        with self._refused(), connection.transaction():
+            self._enter(connection)
+            yield
+            connection.execute("SET LOCAL ROLE NONE")
+            connection.execute("SET LOCAL flywheel.grant_id = ''")
+
+    def _enter(self, connection: Connection[Any]) -> None:
+        take_role(connection, self.principal)
+        connection.execute(sql.SQL("SET LOCAL flywheel.grant_id = {}").format(str(self.grant_id)))
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        try:
+            yield
+        except InsufficientPrivilege as error:
+            raise AccessError(
+                f"PostgreSQL refuses this to {self.principal} under grant {self.grant_id}: {error.diag.message_primary}"
+            ) from error
 
 
 def as_principal(pool: BenchmarkPool, grant: Grant) -> PrincipalPool:

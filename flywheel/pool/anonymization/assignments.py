@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from flywheel.pool.anonymization.checks import CODE, PLACEHOLDER, Place, is_identifier, is_random
+from flywheel.pool.anonymization.checks import CODE, PLACEHOLDER, Place, is_identifier, is_random, nearby_from
 from flywheel.pool.anonymization.keys import CAPITAL, NO_VALUE, SENTENCE
 from flywheel.pool.anonymization.names import COMMON, kind_of, words_known
 
@@ -213,11 +213,8 @@ def value_in_ini(text: str, name: Name) -> Place | None:
     match = INI.match(text, name.end)
     if match is None or CODE.fullmatch(match["v"]) or match["v"].lower() in NO_VALUE or match["v"][0] in "$<%*":
         return None
-    if is_identifier(match["v"]):
-        sections = INI_SECTION.search(text, max(0, name.start - NEAR), name.start)
-        if sections is None or text.find("\0", sections.start(), name.start) >= 0:
-            return None
-    return match.span("v")
+    is_below_section = INI_SECTION.search(text, nearby_from(text, name.start, NEAR), name.start) is not None
+    return match.span("v") if is_below_section or not is_identifier(match["v"]) else None
 
 
 def coloned(text: str, name: Name) -> Place | None:
@@ -288,7 +285,7 @@ def by_syntax(text: str, name: Name) -> Place | None:
     if (
         match is None
         and name.name in {"password", "passwd"}
-        and NETRC_BEFORE.search(text, max(0, name.start - 100), name.start)
+        and NETRC_BEFORE.search(text, nearby_from(text, name.start, 100), name.start)
     ):
         match = NETRC.match(text, name.end)
     if match is None and name.is_upper and DECLARED.search(text, max(0, name.start - 16), name.start):

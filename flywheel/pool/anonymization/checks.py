@@ -61,6 +61,12 @@ def stands_alone(text: str, start: int, end: int, *, behind: str = "") -> bool:
     return not (joins or continued)
 
 
+def nearby_from(text: str, start: int, most: int) -> int:
+    """Where what stands before a place begins, at most so many characters and within the same one of joined texts."""
+    first = max(0, start - most)
+    return max(first, text.rfind("\0", first, start) + 1)
+
+
 def alone(text: str, start: int, end: int) -> Place | None:
     """The match, where nothing continues it."""
     return (start, end) if stands_alone(text, start, end) else None
@@ -306,7 +312,7 @@ def national(*modules: str, words: str = "") -> Check:
     def check(text: str, start: int, end: int) -> Place | None:
         if not stands_alone(text, start, end):
             return None
-        if nearby is not None and not nearby.search(text, max(0, start - NEAR), start):
+        if nearby is not None and not nearby.search(text, nearby_from(text, start, NEAR), start):
             return None
         is_one = any(import_module(f"stdnum.{module}").is_valid(text[start:end]) for module in modules)
         return (start, end) if is_one else None

@@ -6,11 +6,11 @@ A text without a trigger costs one look.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
 
 from flywheel.pool.anonymization import assignments, contacts, openings, paths, tables
+from flywheel.pool.anonymization.automata import Automaton, any_of
 from flywheel.pool.anonymization.checks import Place
-from flywheel.pool.anonymization.detectors import Span, options
+from flywheel.pool.anonymization.detectors import Span
 
 Finder = Callable[[str, Sequence[Place]], Iterator[tuple[Place, str]]]
 """Given a text and where its triggers are: places of values and their types."""
@@ -33,7 +33,7 @@ def find_in_columns(text: str) -> Iterator[Span]:
     """Values in tables. A header has a line below; texts are joined by two breaks."""
     if text.count("\n") <= 2 * text.count("\0"):
         return
-    headers = [hit.span() for hit in automata()[0].finditer(letter_by_letter(text))]
+    headers = list(automata()[0].places(letter_by_letter(text)))
     if headers:
         yield from (Span(*place, kind, "column of a table") for place, kind in tables.find_in_tables(text, headers))
 
@@ -41,9 +41,10 @@ def find_in_columns(text: str) -> Iterator[Span]:
 def find_behind_triggers(text: str) -> Iterator[Span]:
     """Values in commands, assignments, headers, links, contacts and forms."""
     _, others, kinds = automata()
-    hits = list(others.finditer(letter_by_letter(text)))
+    data = letter_by_letter(text)
+    hits = list(others.places(data))
     for pattern, finder, reason in kinds if hits else ():
-        triggers = [hit.span() for hit in hits if pattern.match(hit.group())]
+        triggers = [hit for hit in hits if pattern.match(data, *hit)]
         yield from (Span(*place, kind, reason) for place, kind in finder(text, triggers))
 
 
@@ -53,15 +54,11 @@ def letter_by_letter(text: str) -> bytes:
 
 
 @cache
-def automata() -> tuple[Any, Any, tuple[tuple[re.Pattern[bytes], Finder, str], ...]]:
+def automata() -> tuple[Automaton, Automaton, tuple[tuple[re.Pattern[bytes], Finder, str], ...]]:
     """Headers of tables, all other triggers, and each of these by itself.
 
     Together they would take quadratic time: a cell may go on until its line ends, which would be read for each trigger.
     """
-    import re2
-
-    chosen = options()
-    chosen.case_sensitive = False
-    others = "|".join(f"(?:{trigger})" for trigger, *_ in FINDERS)
     each = tuple((re.compile(trigger.encode(), re.IGNORECASE), finder, reason) for trigger, finder, reason in FINDERS)
-    return re2.compile(tables.TRIGGER, chosen), re2.compile(others, chosen), each
+    others = any_of((trigger for trigger, *_ in FINDERS), ignore_case=True)
+    return Automaton(tables.TRIGGER, ignore_case=True), others, each

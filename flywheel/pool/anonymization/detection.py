@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from flywheel.pool.anonymization.checks import NEAR, Check, Place
+from flywheel.pool.anonymization.checks import NEAR, Check, Place, nearby_from
 from flywheel.pool.anonymization.detectors import EVERYTHING, Detector, Span
 from flywheel.pool.anonymization.form import Form
 from flywheel.pool.anonymization.forms import IDENTIFYING
@@ -162,7 +162,7 @@ def matching(own: OwnType) -> Check:
             end -= 1
         if start == end or is_in_placeholder(text, start, end):
             return None
-        first = max(0, start - NEAR, text.rfind("\0", 0, start) + 1) if nearby else 0
+        first = nearby_from(text, start, NEAR) if nearby else 0
         return (start, end) if nearby is None or nearby.search(text, first, start) else None
 
     return check

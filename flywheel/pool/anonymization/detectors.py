@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from flywheel.pool.anonymization.automata import Automaton, any_of, options
 from flywheel.pool.anonymization.checks import PLACEHOLDER
 from flywheel.pool.anonymization.form import Family, Form
 from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS
@@ -33,7 +34,6 @@ LETTERS = {r"\p{Lu}": "A-Z", r"\p{Ll}": "a-z", r"\pL": "A-Za-z", r"\pN": "0-9"}
 HIGH = r"[\x80-\xff]+"  # bytes of characters outside ASCII
 FOLDED = (b"\xc5\xbf", b"\xe2\x84\xaa")
 """Long s and the Kelvin sign: where case does not matter they alone, of all outside ASCII, are ASCII letters too."""
-MEMORY = 64 << 20  # for the states of an automaton; too little makes it start over and over
 
 
 class Span(Struct, frozen=True):
@@ -80,12 +80,12 @@ class Detector:
             if first == len(data):
                 return
             if self._scouts[number].is_loosened or any(begin == first for begin, *_ in ahead[1:3]):
-                match = self._any.match(data, first)
-                patience -= last - (match.end() if match else first)
-                if match is None:
+                confirmed = self._any.match(data, first)
+                patience -= last - (confirmed or first)
+                if confirmed is None:
                     position = first + 1
                     continue
-                last = match.end()
+                last = confirmed
             characters += len(data[counted:first].decode("utf-8", "surrogatepass")) if wide else first - counted
             counted = first
             found = self._found_at(text, data, first, last, start=characters)
@@ -108,10 +108,10 @@ class Detector:
         for number in sorted(numbers or range(len(self.forms))):
             # ``^`` matches where what was asked begins, which is not where the text does
             if not is_sure or (first and "^|" in self.forms[number].pattern):
-                match = self._each[number].match(data, first)
-                if match is None:  # it would begin within a word
+                end_here = self._each[number].match(data, first)
+                if end_here is None:  # it would begin within a word
                     continue
-                last = match.end()
+                last = end_here
             is_sure = False
             form = self.forms[number]
             end = start + len(data[first:last].decode("utf-8", "surrogatepass"))
@@ -121,9 +121,9 @@ class Detector:
         return None
 
     @cached_property
-    def _any(self) -> Any:
+    def _any(self) -> Automaton:
         """All patterns as one alternation, to ask at one place."""
-        return alternation(form.pattern for form in self.forms)
+        return any_of(form.pattern for form in self.forms)
 
     @cached_property
     def _which(self) -> Any:
@@ -137,11 +137,9 @@ class Detector:
         return patterns
 
     @cached_property
-    def _each(self) -> tuple[Any, ...]:
+    def _each(self) -> tuple[Automaton, ...]:
         """Each pattern by itself."""
-        import re2
-
-        return tuple(re2.compile(form.pattern) for form in self.forms)
+        return tuple(Automaton(form.pattern) for form in self.forms)
 
 
 class Scout:
@@ -161,15 +159,15 @@ class Scout:
 
         Where the family is loosened and not ``exactly`` looked for, there may be no match after all.
         """
-        match = (self._exact if exactly or not self.is_loosened else self._loosened).search(data, position)
-        return match.span() if match else (len(data), len(data))
+        automaton = self._exact if exactly or not self.is_loosened else self._loosened
+        return automaton.search(data, position) or (len(data), len(data))
 
     @cached_property
-    def _exact(self) -> Any:
-        return alternation(self._patterns)
+    def _exact(self) -> Automaton:
+        return any_of(self._patterns)
 
     @cached_property
-    def _loosened(self) -> Any:
+    def _loosened(self) -> Automaton:
         return roughly(self._patterns)
 
 
@@ -198,14 +196,14 @@ def has_folded(data: bytes) -> bool:
     return any(letter in data for letter in FOLDED)
 
 
-def roughly(patterns: Iterable[str]) -> Any:
+def roughly(patterns: Iterable[str]) -> Automaton:
     """The patterns without upper bounds, of bytes, as one: it matches wherever one of them does, and seldom else.
 
     An automaton that counts has a state for each count and whatever else has begun meanwhile, one that knows letters
     outside ASCII a state for each byte of them. It would spend its time on making them with each text that it has not
     seen.
     """
-    return alternation((bytewise(loosened(pattern)) for pattern in patterns), in_bytes=True)
+    return any_of((bytewise(loosened(pattern)) for pattern in patterns), in_bytes=True)
 
 
 def loosened(pattern: str) -> str:
@@ -233,33 +231,12 @@ def piece_of_bytes(piece: str) -> str:
     return f"(?:{''.join(filter(str.isascii, piece))}|{HIGH})"
 
 
-def alternation(patterns: Iterable[str], *, in_bytes: bool = False) -> Any:
-    """Patterns as one without groups: which one matched is cheaper to ask afterwards."""
-    import re2
-
-    chosen = options()
-    if in_bytes:
-        chosen.encoding = re2.Options.Encoding.LATIN1
-    pattern = "|".join(f"(?:{pattern})" for pattern in patterns)
-    return re2.compile(pattern.encode("ascii") if in_bytes else pattern, chosen)
-
-
 def is_no_value(text: str, start: int, end: int) -> bool:
     """Whether a place is that of a placeholder, or the digits of a negative number."""
     before = text[max(0, start - 2) : start]
     if before[-1:] == "-" and not before[:-1].isalnum() and text[start:end].isdigit():
         return True
     return PLACEHOLDER.match(text, start - 1 if start else 0) is not None
-
-
-def options() -> Any:
-    """How the automata are compiled."""
-    import re2
-
-    chosen = re2.Options()
-    chosen.max_mem = MEMORY
-    chosen.log_errors = False
-    return chosen
 
 
 EVERYTHING, EDGE = Detector(FORMS, FAMILIES), Detector(EDGE_FORMS, FAMILIES)

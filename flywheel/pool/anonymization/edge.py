@@ -20,8 +20,10 @@ from flywheel.pool.anonymization.detectors import EDGE, FirstLook, Span
 from flywheel.pool.anonymization.fields import FieldReader
 from flywheel.pool.anonymization.forms import IDENTIFYING
 from flywheel.pool.anonymization.places import NONE, Place, places_in
-from flywheel.pool.anonymization.spans import SEPARATOR, Named, by_text, read, whole_texts
+from flywheel.pool.anonymization.spans import Named, by_text, whole_texts
+from flywheel.pool.anonymization.surroundings import find_answers
 from flywheel.pool.anonymization.text import Anonymizer
+from flywheel.pool.anonymization.views import SEPARATOR, joined_views
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?")
 MOMENTS = frozenset({"timestamp"})
@@ -48,7 +50,7 @@ class Edge:
             return texts is None
         joined = SEPARATOR.join(texts)
         if not joined.isascii() or "%" in joined or "\\" in joined or joined.count("\0") >= len(texts):
-            joined = read(texts)[1]  # it reads otherwise than it is written
+            joined = joined_views(texts)[1]  # it reads otherwise than it is written
         others = chain(self._detection.detect_own(joined), find_in_columns(joined))
         return first_look().may_find_in(joined) or next(others, None) is not None
 
@@ -90,7 +92,7 @@ def find_at_edge(
 ) -> list[list[Span]]:
     """Closed forms in each text, and what keys name of own types and of what identifies somebody or opens something."""
     own = [one for one in named if detection.is_identifying(one.type)]
-    views, joined = read(texts)
+    views, joined = joined_views(texts)
     spans = [*found_in(joined, detection), *whole_texts(texts, own, views, detection)]
     return by_text(spans, joined, views, texts)
 
@@ -99,6 +101,7 @@ def found_in(joined: str, detection: Detection) -> Iterator[Span]:
     """What goes whatever a key says of it: closed forms, and what the text around it says."""
     yield from detection.detect_own(joined)
     yield from EDGE.detect(joined)
+    yield from find_answers(joined)
     yield from (span for span in find_in_context(joined) if span.type in IDENTIFYING)
 
 

@@ -43,6 +43,7 @@ from flywheel.pool.anonymization.keys import KEYS
 from flywheel.pool.anonymization.words import (
     BIRTH_WORDS,
     BIRTH_WORDS_IN_OTHER_SCRIPTS,
+    CLEAR_STATES,
     CLOSINGS,
     DATE,
     GREETINGS,
@@ -55,6 +56,7 @@ from flywheel.pool.anonymization.words import (
     PHONE_WORDS,
     POSTAL_WORDS,
     SALUTATIONS,
+    STATES,
     STREETS,
     STREETS_BEHIND_A_NAME,
     STREETS_IN_ONE_WORD,
@@ -64,13 +66,6 @@ from flywheel.pool.anonymization.words import (
 
 CAPITALIZED = r"\p{Lu}[\pL'’-]+"
 NAME = rf"{CAPITALIZED}(?: {CAPITALIZED}){{0,3}}"
-STATES = (
-    "A[KLRZ]|C[AOT]|D[CE]|FL|GA|HI|I[ADLN]|K[SY]|LA|M[ADEINOST]|N[CDEHJMVY]|O[HKR]|P[AR]|RI|S[CD]|T[NX]|UT"
-    "|V[AT]|W[AIVY]"
-)
-CLEAR_STATES = (
-    "AK|AZ|CA|CO|CT|DC|FL|GA|IA|IL|KS|KY|MD|MI|MN|MO|MT|NC|ND|NE|NH|NJ|NM|NV|NY|RI|SC|SD|TN|TX|UT|VA|WA|WI|WV|WY"
-)
 UNIT = r"(?:Suite|Ste\.?|Apt\.?|Apartment) #?\d+[A-Za-z]?"
 
 SECRETS = (
@@ -135,6 +130,16 @@ PAYMENT = (
     Form("PAYMENT_ID", r"\b(?:pm|pi|ch|src|ba|tok|card|seti|cus)_[A-Za-z0-9]{14,}\b"),
 )
 
+NEAR_A_WORD = (
+    ("IN_PAN", r"\b[A-Z]{3}[ABCFGHJLPT][A-Z]\d{4}[A-Z]\b", "in_.pan", r"\bpan\b|tax|india"),
+    ("PL_PESEL", r"\d{11}", "pl.pesel", r"pesel"),
+    ("UK_NHS", r"\d{3}[ -]?\d{3}[ -]?\d{4}", "gb.nhs", r"\bnhs\b"),
+    ("NL_BSN", r"\d{9}", "nl.bsn", r"\bbsn\b|burgerservice"),
+    ("AU_TFN", r"\d{3} ?\d{3} ?\d{3}", "au.tfn", r"\btfn\b|tax file"),
+    ("CA_SIN", r"\d{3}[ -]\d{3}[ -]\d{3}", "ca.sin", r"\bsin\b|social insurance"),
+    ("IN_AADHAAR", r"[2-9]\d{3}-?\d{4}-?\d{4}", "in_.aadhaar", r"aadhaa?r"),
+)
+"""Type, pattern, standard and words of numbers of a state whose check digits are few."""
 STATE_NUMBERS = (
     Form("US_SSN", r"\d{3}-\d{2}-\d{4}", social_security),
     named("US_SSN", r"ssn|social security(?: number| no\.?)?", r"\d{3}[ -]?\d{2}[ -]?\d{4}"),
@@ -149,12 +154,7 @@ STATE_NUMBERS = (
     with_check_digit("KR_RRN", r"\d{6}-[1-4]\d{6}", "kr.rrn"),
     with_check_digit("CN_RESIDENT_ID", r"[1-9]\d{16}[0-9X]", "cn.ric"),
     with_check_digit("FR_NIR", r"[12] ?\d{2} ?\d{2} ?\d[\dAB] ?\d{3} ?\d{3} ?\d{2}", "fr.nir"),
-    with_word("IN_PAN", r"\b[A-Z]{3}[ABCFGHJLPT][A-Z]\d{4}[A-Z]\b", "in_.pan", r"\bpan\b|tax|india"),
-    with_word("PL_PESEL", r"\d{11}", "pl.pesel", r"pesel"),
-    with_word("UK_NHS", r"\d{3}[ -]?\d{3}[ -]?\d{4}", "gb.nhs", r"\bnhs\b"),
-    with_word("NL_BSN", r"\d{9}", "nl.bsn", r"\bbsn\b|burgerservice"),
-    with_word("AU_TFN", r"\d{3} ?\d{3} ?\d{3}", "au.tfn", r"\btfn\b|tax file"),
-    with_word("CA_SIN", r"\d{3}[ -]\d{3}[ -]\d{3}", "ca.sin", r"\bsin\b|social insurance"),
+    *(with_word(*one) for one in NEAR_A_WORD),
     Form(
         "NATIONAL_ID",
         r"756\.\d{4}\.\d{4}\.\d{2}|\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}|\d{1,2}\.\d{3}\.\d{3}-[\dKk]|\d{2}-\d{8}-\d"
@@ -162,7 +162,6 @@ STATE_NUMBERS = (
         national("ch.ssn", "be.nn", "cl.rut", "ar.cuit", "cz.rc", "th.pin"),
         "check digit",
     ),
-    with_word("IN_AADHAAR", r"[2-9]\d{3}-?\d{4}-?\d{4}", "in_.aadhaar", r"aadhaa?r"),
 )
 
 WORDED = (

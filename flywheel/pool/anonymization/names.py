@@ -99,11 +99,13 @@ def listed_names() -> Iterator[tuple[int, str]]:
 
 def find_names(text: str) -> list[Span]:
     """The persons that a text names by a known name."""
-    known = words_known()
+    known, names = words_known(), names_known()
     found: list[Span] = []
     for match in runs_in(text):
         words = match[0]
         if not words.isalpha():
+            if names.isdisjoint(words.split(" ")) and words.replace(" ", "").isalpha():
+                continue
             for row in rows_in(words, match.start()):
                 found += names_in(row)
         elif (known[words] if words in known else kind_of(words, known)) & ALONE == GIVEN | POPULAR:

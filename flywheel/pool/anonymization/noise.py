@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from flywheel.errors import PoolError
+from flywheel.errors import QueryError
 
 if TYPE_CHECKING:
     from opendp.mod import Measurement
@@ -50,7 +50,7 @@ def laplace_noise(*, epsilon: float, sensitivity: float = 1.0) -> Noise:
     """Laplace noise of scale b = sensitivity / ε, which is (ε, 0)-differentially private (Dwork et al. 2006).
 
     Raises:
-        PoolError: ε or the sensitivity is not above 0, or too small for a finite scale.
+        QueryError: ε or the sensitivity is not above 0, or too small for a finite scale.
     """
     check_positive(epsilon=epsilon, sensitivity=sensitivity)
     scale = sensitivity / epsilon
@@ -67,11 +67,11 @@ def gaussian_noise(*, epsilon: float, delta: float, sensitivity: float = 1.0) ->
     The analytic calibration of Balle and Wang (2018) is for the continuous one; its σ is 7 % less at ε = 1, δ = 1e-6.
 
     Raises:
-        PoolError: ε, δ or the sensitivity is out of bounds.
+        QueryError: ε, δ or the sensitivity is out of bounds.
     """
     check_positive(epsilon=epsilon, sensitivity=sensitivity)
     if not 0 < delta < 1:
-        raise PoolError(f"Gaussian noise needs a delta above 0 and below 1, not {delta:g}; take 1e-6 or less")
+        raise QueryError(f"Gaussian noise needs a delta above 0 and below 1, not {delta:g}; take 1e-6 or less")
     scale = library().binary_search_param(
         lambda sigma: gaussian_measurement(sigma, delta),
         d_in=float(sensitivity),
@@ -85,22 +85,22 @@ def check_positive(**numbers: float) -> None:
     """Hold parameters against what noise can be made of.
 
     Raises:
-        PoolError: one is not a number above 0.
+        QueryError: one is not a number above 0.
     """
     for name, number in numbers.items():
         if not (isfinite(number) and number > 0):
-            raise PoolError(f"noise cannot be made with {name} {number:g}; it must be above 0")
+            raise QueryError(f"noise cannot be made with {name} {number:g}; it must be above 0")
 
 
 def add_noise(values: Sequence[float], noise: Noise) -> list[float]:
     """The values, clipped, each with noise of its own, and clipped again: clipping what is noised costs no privacy.
 
     Raises:
-        PoolError: the scale is too small for what the noise claims, so nothing is drawn.
+        QueryError: the scale is too small for what the noise claims, so nothing is drawn.
     """
     measurement = measurement_of(noise)
     if not within(measurement, noise):
-        raise PoolError(
+        raise QueryError(
             f"{noise.mechanism} noise of scale {noise.scale:g} is not private to epsilon {noise.epsilon:g} and "
             f"delta {noise.delta:g} at sensitivity {noise.sensitivity:g}; nothing was drawn"
         )

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +15,8 @@ from flywheel.pool.anonymization.applying import apply_policy
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.places import NONE, Place, places_in
 from flywheel.pool.anonymization.policy import AnonymizationPolicies, AnonymizationPolicy
+from flywheel.pool.anonymization.readings import memory_of
+from flywheel.pool.anonymization.spans import find_each
 from flywheel.pool.anonymization.tenants import tenant_hash
 from flywheel.pool.anonymization.text import Anonymizer
 from flywheel.pool.anonymization.verdicts import signed_fields
@@ -89,13 +91,14 @@ def anonymize_points(job: AnonymizationJob) -> Anonymized:
         PoolError: an own type replaces what a point cannot do without.
     """
     batch = points_in(job.content, day=job.day)
+    find = partial(find_each, memory=memory_of(job.detection))
     columns = Columns()
     replaced: Counter[str] = Counter()
     changed = 0
     for payload in texts_of(batch.column("payload")):
         point = decode(payload)
         policy = job.policies.of(point["tenantId"])
-        anonymizer = Anonymizer(detection=job.detection, keep_file_names=not policy.remove_file_names)
+        anonymizer = Anonymizer(find=find, detection=job.detection, keep_file_names=not policy.remove_file_names)
         places = anonymize(point, anonymizer=anonymizer, salt=job.salt, policy=policy)
         columns.add(point)
         if anonymizer.replaced:

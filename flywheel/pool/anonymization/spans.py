@@ -1,7 +1,7 @@
 """Everything personal or secret in texts: closed forms, names, and what one place says of a value anywhere in them.
 
-Texts are read as ``views_of`` has them and scanned together, as the strings of one record: a name that a key of one
-string gives away is found in all others.
+Each text is read as if it were alone (``flywheel.pool.anonymization.readings``), and then all as the strings of one
+record: a name that a key of one string gives away is found in all others.
 """
 
 from bisect import bisect_right
@@ -12,16 +12,13 @@ from operator import attrgetter
 from msgspec import Struct
 
 from flywheel.pool.anonymization.checks import is_wordy
-from flywheel.pool.anonymization.context import find_in_context
 from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import Span
-from flywheel.pool.anonymization.encoded import find_encoded
-from flywheel.pool.anonymization.names import COMMON, PLACE, WORD, find_names, kind_of, words_known
+from flywheel.pool.anonymization.names import COMMON, PLACE, WORD, kind_of, words_known
+from flywheel.pool.anonymization.readings import Memory, read_together
 from flywheel.pool.anonymization.surroundings import find_by_surroundings
-from flywheel.pool.anonymization.views import View, views_of
+from flywheel.pool.anonymization.views import SEPARATOR, View
 
-SEPARATOR = "\n\0\n"
-"""Between views that are scanned together; no pattern crosses NUL, which no view has."""
 CARRIED = frozenset({
     "PERSON", "USER_ID", "DATE_OF_BIRTH", "STREET_ADDRESS", "PHONE_NUMBER", "ZIP_CODE", "PAYMENT_ID", "BANK_ACCOUNT",
     "NATIONAL_ID", "US_SSN", "US_PASSPORT", "US_DRIVER_LICENSE", "SECRET", "CREDIT_CARD",
@@ -46,13 +43,26 @@ def find_spans(text: str, *, detection: Detection = DEFAULT) -> list[Span]:
     return find_each([text], detection=detection)[0]
 
 
-def find_each(texts: Sequence[str], *, named: Sequence[Named] = (), detection: Detection = DEFAULT) -> list[list[Span]]:
-    """The same for each text of one record. ``named`` are those that are a value of this type as a whole."""
-    views, joined = read(texts)
-    spans = [*detection.detect(joined), *find_names(joined), *whole_texts(texts, named, views, detection)]
-    spans += find_in_context(joined)
+def find_each(
+    texts: Sequence[str],
+    *,
+    named: Sequence[Named] = (),
+    detection: Detection = DEFAULT,
+    memory: Memory | None = None,
+) -> list[list[Span]]:
+    """The same for each text of one record.
+
+    Args:
+        texts: of the record, each once.
+        named: those that are a value of this type as a whole.
+        detection: what is looked for.
+        memory: of this detection, which does not read again what it has read.
+    """
+    reading = memory.read_together(texts) if memory else read_together(texts, detection=detection)
+    views, joined = reading.views, reading.joined
+    spans = [*reading.closed, *whole_texts(texts, named, views, detection), *reading.context]
     spans += find_by_surroundings(joined, spans)
-    spans += find_encoded(joined, detection=detection)
+    spans += reading.encoded
     places = {(span.start, span.end) for span in spans}
     spans += find_carried(joined, carried_values(joined, spans), places)
     if detection.names:
@@ -64,12 +74,6 @@ def find_each(texts: Sequence[str], *, named: Sequence[Named] = (), detection: D
     return by_text(spans, joined, views, texts)
 
 
-def read(texts: Sequence[str]) -> tuple[list[tuple[int, View]], str]:
-    """The views of the texts, each with its text's number, and all of them as one."""
-    views = [(number, view) for number, text in enumerate(texts) for view in views_of(text)]
-    return views, SEPARATOR.join(view.text for _, view in views)
-
-
 def by_text(
     spans: Sequence[Span], joined: str, views: Sequence[tuple[int, View]], texts: Sequence[str]
 ) -> list[list[Span]]:
@@ -77,7 +81,7 @@ def by_text(
     found: list[list[Span]] = [[] for _ in texts]
     for number, span in placed(spans, joined, views):
         found[number].append(span)
-    return [merged(some) for some in found]
+    return [merged(some) if len(some) > 1 else some for some in found]
 
 
 def whole_texts(

@@ -4,18 +4,21 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache, lru_cache
-from typing import Any
 
 from msgspec import Struct
 
+from flywheel.pool.anonymization.automata import Automaton, any_of
 from flywheel.pool.anonymization.checks import is_wordy
-from flywheel.pool.anonymization.detectors import Span
+from flywheel.pool.anonymization.detectors import EVERYTHING, Span
+from flywheel.pool.anonymization.forms import NEAR_A_WORD
 from flywheel.pool.anonymization.words import DATE, MONTHS
 
-BIRTH = "(?i)birth|dob|born|passenger|patient|gebor|geburt|naissance|naci|nasci|geboorte"
+BIRTH = "birth|dob|born|passenger|patient|gebor|geburt|naissance|naci|nasci|geboorte"
 POSTAL = r"zip\b|post(?:al)?[ _-]?code"
 IS_POSTAL = re.compile(r"(?<![.\w])zip\b(?!\()|post(?:al)?[ _-]?code", re.IGNORECASE)
 NEAR = 200  # characters behind such a word
+ANSWERS = frozenset(kind for kind, *_ in NEAR_A_WORD)
+ASKED, LONGEST_ANSWER = 48, 20  # characters
 FIVE_DIGITS = re.compile(r"\d{5}(?<![\w$€£#./-]\d{5})(?:-\d{4})?(?![\w/%-]|[.,]\d)")
 BEHIND_STREET = re.compile(r"(?:, ?|,?\r?\n[ \t]*)(?:[A-Z]{1,2}-)?(\d{5}|\d{4}(?: [A-Z]{2})?|\d{2}-\d{3})(?= [^\W\d_])")
 BORN = re.compile(r"[^\d\n.;]{0,30}\bgeboren\b")  # behind the date, as German and Dutch have it
@@ -47,11 +50,16 @@ def find_mailboxes(text: str, spans: Sequence[Span]) -> Iterator[Span]:
 
 
 class Patterns(Struct, frozen=True):
-    """What whole texts are searched for: words about birth, words about zip codes, dates."""
+    """What whole texts are searched for: words about numbers of a state, about birth, about zip codes, and dates.
 
-    birth: Any
-    postal: Any
-    date: Any
+    ``subject`` is any of the words: most texts have none.
+    """
+
+    subject: Automaton
+    asking: Automaton
+    birth: Automaton
+    postal: Automaton
+    date: Automaton
 
 
 def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
@@ -59,14 +67,11 @@ def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     yield from find_mailboxes(text, spans)
     data = text.encode("ascii", "replace")  # a byte for each character
     ends = {span.end for span in spans if span.type == "PERSON"}
-    if patterns().birth.search(data):
-        yield from birth_dates(text, data, spans, ends)
-    words = (IS_POSTAL.match(text, match.start()) for match in patterns().postal.finditer(data))
-    postal = [word.end() for word in words if word]
-    for match in FIVE_DIGITS.finditer(text) if postal else ():
-        nearest = bisect_left(postal, match.start()) - 1
-        if nearest >= 0 and match.start() - postal[nearest] <= NEAR:
-            yield Span(*match.span(), "ZIP_CODE", "five digits in a text about zip codes")
+    if patterns().subject.search(data):
+        yield from find_answers(text)
+        if patterns().birth.search(data):
+            yield from birth_dates(text, data, spans, ends)
+        yield from postal_codes(text, data)
     for end in ends:
         behind = FIVE_DIGITS.match(text, end + 2) if text.startswith(", ", end) else None
         if behind:
@@ -77,14 +82,37 @@ def find_by_surroundings(text: str, spans: Sequence[Span]) -> Iterator[Span]:
             yield Span(*behind.span(1), "ZIP_CODE", "behind a street")
 
 
+def postal_codes(text: str, data: bytes) -> Iterator[Span]:
+    """Five digits near behind a word about zip codes."""
+    words = (IS_POSTAL.match(text, start) for start, _ in patterns().postal.places(data))
+    postal = [word.end() for word in words if word]
+    for match in FIVE_DIGITS.finditer(text) if postal else ():
+        nearest = bisect_left(postal, match.start()) - 1
+        if nearest >= 0 and match.start() - postal[nearest] <= NEAR:
+            yield Span(*match.span(), "ZIP_CODE", "five digits in a text about zip codes")
+
+
+def find_answers(text: str) -> Iterator[Span]:
+    """Numbers of a state that a text begins with, behind one that asks for them: ``Your NHS number?``."""
+    if "\0" not in text:
+        return
+    for start, end in patterns().asking.places(text.encode("ascii", "replace")):
+        border = text.find("\0", end, end + ASKED)
+        if border < 0:
+            continue
+        both = text[start : border + ASKED + LONGEST_ANSWER].replace("\0", " ")
+        for span in EVERYTHING.detect(both):
+            if span.type in ANSWERS and start + span.start > border:
+                yield Span(start + span.start, start + span.end, span.type, span.reason)
+
+
 def birth_dates(text: str, data: bytes, spans: Sequence[Span], ends: Collection[int]) -> Iterator[Span]:
     """Further dates of birth in a text that speaks of birth, by those that were found, and by persons in it."""
     known = {day for span in spans if span.type == "DATE_OF_BIRTH" for day in days_of(text[span.start : span.end])}
     is_german = "geboren" in text
     if not known and not ends and not is_german:
         return
-    for match in patterns().date.finditer(data):
-        first, last = match.span()
+    for first, last in patterns().date.places(data):
         if is_wordy(text, first - 1, first) or is_wordy(text, last - 1, last):
             continue
         if not days_of(text[first:last]).isdisjoint(known):
@@ -104,10 +132,15 @@ def follows_one(text: str, start: int, ends: Collection[int]) -> bool:
 @cache
 def patterns() -> Patterns:
     """The patterns, compiled at first use."""
-    import re2
-
+    asking = [words for *_, words in NEAR_A_WORD]
     date = re.sub(r"[^\x00-\x7f]", r"\\?", DATE)  # every letter outside ASCII reads as ``?``
-    return Patterns(re2.compile(BIRTH), re2.compile(f"(?i){POSTAL}"), re2.compile(f"(?i){date}"))
+    return Patterns(
+        subject=any_of([*asking, BIRTH, POSTAL], ignore_case=True),
+        asking=any_of(asking, ignore_case=True),
+        birth=Automaton(BIRTH, ignore_case=True),
+        postal=Automaton(POSTAL, ignore_case=True),
+        date=Automaton(date, ignore_case=True),
+    )
 
 
 @lru_cache(maxsize=4_096)

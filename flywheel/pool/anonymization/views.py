@@ -16,6 +16,8 @@ from operator import eq
 
 from msgspec import Struct
 
+SEPARATOR = "\n\0\n"
+"""Between views that are scanned together; no pattern crosses NUL, which no view has."""
 DEEPEST = 4  # JSON quoted in JSON quoted in JSON …
 JSON_ENDS = {"{": "}", "[": "]", '"': '"'}
 ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -114,6 +116,12 @@ def views_of(text: str) -> list[View]:
         written = ODD if has_paths else ODD_IN_CODE  # a path's folder may begin with n, r or t
         views.append(unquoted(part, offset=start) if quoted else view_of(part, offset=start, pattern=written))
     return views
+
+
+def joined_views(texts: Sequence[str]) -> tuple[list[tuple[int, View]], str]:
+    """The views of the texts, each with its text's number, and all of them as one."""
+    views = [(number, view) for number, text in enumerate(texts) for view in views_of(text)]
+    return views, SEPARATOR.join(view.text for _, view in views)
 
 
 def blocks(text: str) -> Iterator[tuple[int, int, bool]]:

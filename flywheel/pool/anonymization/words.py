@@ -87,6 +87,14 @@ ROLES = (
     "|(?:review|acknowledg|sign|test|report|suggest)ed(?:-off)?-by"
 )
 """Keys of nobody but persons and, where two words stand behind them, seldom of anything else."""
+STATES = (
+    "A[KLRZ]|C[AOT]|D[CE]|FL|GA|HI|I[ADLN]|K[SY]|LA|M[ADEINOST]|N[CDEHJMVY]|O[HKR]|P[AR]|RI|S[CD]|T[NX]|UT"
+    "|V[AT]|W[AIVY]"
+)
+CLEAR_STATES = (
+    "AK|AZ|CA|CO|CT|DC|FL|GA|IA|IL|KS|KY|MD|MI|MN|MO|MT|NC|ND|NE|NH|NJ|NM|NV|NY|RI|SC|SD|TN|TX|UT|VA|WA|WI|WV|WY"
+)
+"""Those of the United States that are no word, unit or abbreviation besides."""
 STREETS = (
     "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Square|Sq|Terrace|Ter|Trail|Trl|Way"
     "|Parkway|Pkwy|Highway|Hwy|Circle|Cir|Alley|Crescent|Close|Row|Mews|Gardens|Grove|Plaza|Loop|Walk|Quay|Broadway"

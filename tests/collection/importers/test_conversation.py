@@ -55,3 +55,15 @@ def test_the_word_by_which_a_simulated_user_ends_is_left_out(last: str, left: in
     conversation.end_at_stop()
     assert len(conversation.messages) == left
     assert ("stop-of-simulated-user-left-out" in conversation.rules) == (left == 1)
+
+
+def test_reasoning_among_the_parts_is_left_out_and_what_else_is_no_text_leaves_its_type() -> None:
+    parts = [
+        {"type": "thinking", "thinking": "hm", "signature": "x"},
+        {"type": "text", "text": "a"},
+        {"type": ["text"], "text": "b"},
+        {"type": "image_url"},
+    ]
+    conversation = openai_conversation([{"role": "assistant", "content": parts}])
+    assert [message.content for message in conversation.messages] == ["a\n[part]\n[image_url]"]
+    assert set(conversation.rules) == {"reasoning-left-out", "parts-other-than-text-as-their-type"}

@@ -19,6 +19,7 @@ from flywheel.collection import json_split
 from flywheel.collection.fidelity import FidelityReport
 from flywheel.collection.importers.registry import OWN
 from flywheel.collection.ingest import Request, ingest
+from flywheel.collection.json_records import opening_keys
 from flywheel.collection.json_split import Piece, split
 from tests.collection.importers import (
     test_agentdojo,
@@ -262,3 +263,13 @@ def test_splitting_finds_every_object_wherever_blocks_end(
         json_split.BLOCK_BYTES = before
     found = [json.loads(piece.raw) for piece in pieces if isinstance(piece, Piece) and (listed or piece.key)]
     assert found == values
+
+
+@given(st.dictionaries(st.text(max_size=8), JSON, max_size=4), st.integers(0, 400), st.booleans())
+def test_keys_are_known_as_far_as_a_document_is_read(value: dict[str, Any], cut: int, listed: bool) -> None:
+    """Whatever stands in its strings, and wherever its beginning ends: JSON in a string is a string."""
+    nested = {**value, "last": json.dumps([{"inner": json.dumps(value)}])}
+    whole = json.dumps([nested] if listed else nested).encode()
+    keys, in_list = opening_keys(whole)
+    assert (in_list, keys) == (listed, frozenset(json.dumps(key)[1:-1] for key in nested))
+    assert opening_keys(whole[:cut])[0] <= keys

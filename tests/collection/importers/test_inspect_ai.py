@@ -62,10 +62,12 @@ def test_a_sample_becomes_a_point(tmp_path: Path) -> None:
     assert [message.content for message in execution.messages] == [
         "Add well.",
         "2+2?",
-        "[reasoning]\nI add",
+        "I add",
         "y is missing",
         "4",
     ]
+    assert found.report.rules["reasoning-left-out"] == 1
+    assert "parts-other-than-text-as-their-type" not in found.report.rules
     assert (routing.task_id, routing.source) == ("inspect-ai:u1", "inspect-ai:sums/a")
     assert routing.timestamp.isoformat() == "2026-01-01T04:00:00+00:00"
     assert evaluation.overall_score == 1.0

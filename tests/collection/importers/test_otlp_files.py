@@ -1,5 +1,6 @@
 """Files of OTLP become runs: by lines and as one document, JSON and protobuf, however a trace is spread over them."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,23 @@ def test_a_trace_may_be_spread_over_files_which_are_taken_as_one_in_any_order(tm
     written(tmp_path / "traces", c=loose(SCORES[0], WHOLE[0].span_id))
     more = ingest([str(tmp_path / "traces")], folder, request())
     assert (more.files, more.points, more.waiting) == (3, 1, 0)
+
+
+def test_a_file_of_several_is_digested_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(traces(*WHOLE[:2])))
+    (tmp_path / "b.json").write_text(json.dumps(traces(*WHOLE[2:])))
+    digested: list[str] = []
+    digest = hashlib.file_digest
+
+    def counted(file: Any, kind: Any) -> Any:
+        digested.append(file.name)
+        return digest(file, kind)
+
+    monkeypatch.setattr(hashlib, "file_digest", counted)
+    report = ingest([str(tmp_path)], tmp_path / "segments", request())
+    assert (report.files, report.read, report.waiting) == (2, 1, 1)
+    assert report.bytes == sum(path.stat().st_size for path in tmp_path.glob("*.json"))
+    assert sorted(Path(name).name for name in digested) == ["a.json", "b.json"]
 
 
 def test_a_file_that_was_taken_alone_is_read_again_with_others(tmp_path: Path) -> None:

@@ -232,6 +232,24 @@ def test_no_bytes_break_the_reading(
     assert found.read == found.points + found.waiting + found.duplicates + sum(found.rejected.values())
 
 
+@pytest.mark.parametrize("size", [*b"[{"])
+@pytest.mark.parametrize("encoding", ["bodies", "delimited"])
+def test_a_length_that_looks_like_the_beginning_of_json_is_a_length(tmp_path: Path, encoding: str, size: int) -> None:
+    parts = requests_of(answered())
+    first = ExportTraceServiceRequest.FromString(parts[0])
+    (element,) = first.resource_spans
+    (one,) = element.scope_spans[0].spans
+    element.ClearField("resource")
+    element.scope_spans[0].ClearField("scope")
+    one.CopyFrom(type(one)(trace_id=one.trace_id, span_id=one.span_id))
+    measured = element if encoding == "bodies" else first
+    one.name = "n" * (size - measured.ByteSize() - 2)
+    content = ENCODINGS[encoding]([first.SerializeToString(), *parts])
+    assert content[encoding == "bodies"] == size
+    found = imported(tmp_path, content, name="traces.data").report
+    assert (found.format, found.points, found.rejected) == ("otlp", 1, {})
+
+
 @given(blank=st.text("\n\r\t ", max_size=9), indent=st.integers(0, 9), key=st.text("ab\n", max_size=40))
 def test_no_json_is_taken_for_protobuf(blank: str, indent: int, key: str) -> None:
     assert framing((blank + json.dumps({key: [key]}, indent=indent)).encode()) is None

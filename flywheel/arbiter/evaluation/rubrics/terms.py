@@ -65,7 +65,7 @@ def nothing_needless(evidence: Evidence) -> float:
 
 
 def thrift(evidence: Evidence) -> float:
-    """1 for free, less with tokens and price: see ``cost_score``."""
+    """1 for free, less with tokens and price."""
     return cost_score(evidence.complexity, tokens_used=evidence.tokens_used, cost_usd=evidence.cost_usd)
 
 
