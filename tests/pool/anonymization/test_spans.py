@@ -286,7 +286,8 @@ HOSTILE = (
     "name: A", "Patient: A b ", "recipient: Ann Lee ", "</td>", "</td><td>", ' "value":', "uid=1(",
     ":x:1:2:", "sudo: a",
     "ssh a ", "-rw-r--r-- 1 a a ", "@a:~", "user\n", " wrote:\n", "10115 Berlin", "Am Markt 3, ", "12 345 Ab ", "A-12 ",
-    "otp 1", "rut 1.2-", "P<ABCDE<<", "gsk_", "Private-Lines: 1\n", "市区", "路1", "我叫", "\\u0041", "\\x41",
+    "otp 1", "rut 1.2-", "P<ABCDE<<", "gsk_", "Private-Lines: 1\n", "市区", "路1", "我叫", "京大路1号",
+    "东市中1-1", "\\u0041", "\\x41",
     "echo a |",
     "config set ", "zip -a ", "htpasswd -b a ", "7z a ", "пароль: ", "+/a[/b",
 )  # fmt: skip
