@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from flywheel.pool.anonymization.automata import Automaton, any_of, options
 from flywheel.pool.anonymization.checks import PLACEHOLDER
-from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, Family, Form
+from flywheel.pool.anonymization.form import Family, Form
+from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS
 
 RUN = re.compile(
     rb"(?:[0-9A-Fa-f]{1,4}:){7,}[0-9A-Fa-f]{1,4}(?=:(?![\\/]))|[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*"
