@@ -108,7 +108,7 @@ SECRETS = (
 
 ONLINE = (
     Form("URL_CREDENTIALS", r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:\[\"'<>`]*:[^\s/@\"'<>`]+@[^\s\"'<>`]+"),
-    Form("EMAIL_ADDRESS", r"[\pL\pN._%+-]{1,64}@[\pL\pN-]+(?:\.[\pL\pN-]+)*\.(?:\pL{2,24}|xn--[\pL\pN-]+)"),
+    Form("EMAIL_ADDRESS", r"[\pL\pN._%+-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)*\.(?:\pL{2,24}|xn--[\pL\pN-]+)"),
     Form("IP_ADDRESS", r"\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{1,4}", ip_address),
     Form("MAC_ADDRESS", r"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}", alone),
 )
