@@ -179,7 +179,7 @@ READERS = (
 TRIGGER = "|".join(f"(?:{reader.trigger})" for reader in READERS)
 COMPILED = tuple(
     Compiled(
-        re.compile(reader.trigger, re.IGNORECASE),
+        re.compile(reader.trigger, re.IGNORECASE | re.ASCII),  # as the automaton has found it
         reader.read,
         re.compile(reader.ending, re.IGNORECASE) if reader.ending else None,
     )

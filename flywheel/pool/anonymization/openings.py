@@ -112,7 +112,8 @@ RULES = (*LINKS, *HEADERS, *COMMANDS, *HASHES)
 COOKIES = r"cookie[\"' ]{0,2}[:=]"
 TRIGGER = "|".join([COOKIES, *dict.fromkeys(rule.trigger for rule in RULES)])
 COMPILED = tuple(
-    (re.compile(rule.trigger, re.IGNORECASE), re.compile(rule.pattern, re.IGNORECASE), rule.is_strict) for rule in RULES
+    (re.compile(rule.trigger, re.IGNORECASE | re.ASCII), re.compile(rule.pattern, re.IGNORECASE), rule.is_strict)
+    for rule in RULES
 )
 COOKIE = re.compile(r"cookie[\"']? ?[:=] ?[\"']?", re.IGNORECASE)
 PAIR = re.compile(r"([\w.-]++)=([^;\s\"',\[\]]*+)(; ?|(?=[\s\"',])|\Z)?")

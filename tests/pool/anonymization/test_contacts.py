@@ -118,3 +118,17 @@ def test_a_field_too_long_for_a_value_is_not_searched() -> None:
         return time.process_time() - started
 
     assert seconds("x") < 20 * seconds("a") + 0.2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("実行ssh ann_lee@db ls", "ann_lee"),
+        ("経理sudo: ann_lee : TTY=pts/0", "ann_lee"),
+        ("宛先c/o Zorblatt Trewqel", "Zorblatt Trewqel"),
+        ("éuser.name = 'Zorblatt Trewqel'", "Zorblatt Trewqel"),
+        ("実行mysql -u root -pHunter2x", "Hunter2x"),
+    ],
+)
+def test_what_gives_a_value_away_may_stand_behind_a_letter_outside_ascii(text: str, value: str) -> None:
+    assert [text[span.start : span.end] for span in find_spans(text)] == [value]
