@@ -262,7 +262,7 @@ PEOPLE = (
     ),
     Form(
         "PERSON",
-        rf"\b(?:{SALUTATIONS}) {CAPITALIZED}(?: {CAPITALIZED}){{0,2}}(?: ?[,!:.\n]|$)",
+        rf"\b(?:{SALUTATIONS}) {CAPITALIZED}(?: {CAPITALIZED}){{0,2}} ?(?:[,!:.\n]|$)",
         introduced(SALUTATIONS),
         "greeted",
     ),

@@ -32,7 +32,7 @@ OWN = Detection((OwnType(name="EMPLOYEE", pattern=r"emp-\d+", words=("badge",)),
 @example(["her pesel:", "44051401359", "my name is", "Ann Lee", "-----BEGIN PRIVATE KEY-----", "abc"])
 @example(["the NHS number", "943 476 5919"])
 @example(["password =", "hunter2hunter2", "| name |", "| --- |", "| Bob |"])
-@example(["Hallo Xavo", "hello"])
+@example(["Hallo Xavo", "Hallo Xavo ", "hello"])
 @example(['{"a": "\\u0000", "b": "name,email\\nBob Smith,none"}', "one\ntwo\nthree\nfour"])
 def test_a_text_is_read_as_if_it_were_alone(texts: list[str]) -> None:
     assert apart(read_together(texts), len(texts)) == [read_together([text]) for text in texts]
