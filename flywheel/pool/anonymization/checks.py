@@ -99,6 +99,8 @@ def quoted_value(text: str, start: int, end: int) -> Place | None:
 def assigned_value(text: str, start: int, end: int) -> Place | None:
     """The value behind a key without quotes; where it has none itself, no name in code."""
     begin = ASSIGNMENT.search(text, start + (not text[start].isalnum()), end).end()  # type: ignore[union-attr]
+    if begin == end:  # all that was taken for a value is more of the assignment
+        return None
     if text[begin] in "\"'":
         return None if PLACEHOLDER.match(text, begin + 1) else (begin + 1, end - 1)
     if text[end : end + 1] not in ENDS_OF_VALUE and not text[end - 1].isdigit():  # what follows may be another key

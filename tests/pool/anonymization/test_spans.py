@@ -335,3 +335,8 @@ def test_a_form_that_begins_at_the_end_of_a_word_is_found() -> None:
 )
 def test_a_path_begins_where_no_word_or_link_goes_on(text: str, expected: list[str]) -> None:
     assert [text[span.start : span.end] for span in find_spans(text)] == expected
+
+
+@pytest.mark.parametrize("text", ["phone:**", "phone:=\u2028", "phone:=\x0b", "email->**"])
+def test_a_text_may_end_with_an_assignment_of_nothing(text: str) -> None:
+    assert find_spans(text) == []
