@@ -1,8 +1,8 @@
 """Finding closed forms: a table of them compiled into automata, and a check of each match in its text."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, cached_property
 from heapq import heapreplace
 from typing import Any
 
@@ -113,7 +113,7 @@ class Detector:
             # ``^`` and ``$`` match where what was asked begins and ends, which is not where the text does
             pattern = self.forms[number].pattern
             if not is_sure or (first and "^|" in pattern) or "|$" in pattern:
-                end_here = self._each[number].match(data, first)
+                end_here = self._each(number).match(data, first)
                 if end_here is None:  # it would begin within a word
                     continue
                 last = end_here
@@ -142,9 +142,9 @@ class Detector:
         return patterns
 
     @cached_property
-    def _each(self) -> tuple[Automaton, ...]:
-        """Each pattern by itself."""
-        return tuple(Automaton(form.pattern) for form in self.forms)
+    def _each(self) -> Callable[[int], Automaton]:
+        """Each pattern by itself, by its number; most texts ask for few of them."""
+        return cache(lambda number: Automaton(self.forms[number].pattern))
 
 
 class Scout:
