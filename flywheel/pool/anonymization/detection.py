@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from flywheel.pool.anonymization.checks import NEAR, Check, Place
+from flywheel.pool.anonymization.checks import NEAR, Check, Place, nearby_from
 from flywheel.pool.anonymization.detectors import EVERYTHING, Detector, Span
 from flywheel.pool.anonymization.form import Form
 from flywheel.pool.anonymization.forms import IDENTIFYING
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 QUOTED = r"\"(?:[^\"\\\n]|\\.)+\"|'(?:[^'\\\n]|\\.)+'"
 VALUE = re.compile(rf"\s*:\s*(?:{QUOTED}|(\d+)(?!\.\d))")
 AROUND = " \t\r\n"
+BORDER = re.compile(r"[\^$\x00-\x1f]|\[:|\\[^bdw./_+*?(){}|-]|\(\?[A-Za-z]*[sm]")
+"""What may match a line break in a pattern, or where a text begins or ends: all but words, digits and signs."""
 FIELD = re.compile(r"[A-Za-z][A-Za-z_]*\Z")
 """A key of such a form is the name of a field, not a value."""
 
@@ -54,7 +56,8 @@ class Detection(Struct, frozen=True, dict=True):
     def detect_own(self, text: str) -> Iterator[Span]:
         """Every value of the team's own types, in each of joined texts as if it were alone: ``^`` is its beginning."""
         begin = 0
-        for part in text.split(SEPARATOR) if self.types else ():
+        parts = text.split(SEPARATOR) if self._sees_borders else (text,)
+        for part in parts if self.types else ():
             for span in self._own.detect(part):
                 yield Span(begin + span.start, begin + span.end, span.type, span.reason)
             begin += len(part) + len(SEPARATOR)
@@ -97,6 +100,11 @@ class Detection(Struct, frozen=True, dict=True):
             return (own.get(squashed(key)) if own else None) or type_of_key(key), is_value_itself(key)
 
         return facts
+
+    @cached_property
+    def _sees_borders(self) -> bool:
+        """Whether a pattern may match a border of texts; otherwise all are looked at in one go, ten times as fast."""
+        return any(BORDER.search(one.pattern) for one in self.types)
 
     @cached_property
     def _own(self) -> Detector:
@@ -160,7 +168,7 @@ def matching(own: OwnType) -> Check:
             end -= 1
         if start == end or is_in_placeholder(text, start, end):
             return None
-        return (start, end) if nearby is None or nearby.search(text, max(0, start - NEAR), start) else None
+        return (start, end) if nearby is None or nearby.search(text, nearby_from(text, start, NEAR), start) else None
 
     return check
 

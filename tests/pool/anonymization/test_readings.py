@@ -45,7 +45,22 @@ def test_words_of_a_type_of_the_teams_own_are_those_of_the_same_text() -> None:
     assert together(alone) == read_together(texts, detection=OWN)
 
 
-@pytest.mark.parametrize("pattern", [r"^emp\d+", r"emp\d+$", r"\semp\d+", r"\W+emp\d+", r"emp\d+\s", r"emp[^x]+"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^emp\d+",
+        r"emp\d+$",
+        r"\semp\d+",
+        r"\W+emp\d+",
+        r"emp\d+\s",
+        r"emp[^x]+",
+        r"(?s).emp\d",
+        r"[[:space:]]emp\d",
+        r"\bemp\d+\b",
+        r".emp\d+",
+        r"(?i:[A-Z-]{3}\d)",
+    ],
+)
 def test_a_type_of_the_teams_own_sees_neither_the_text_before_nor_the_one_behind(pattern: str) -> None:
     detection = Detection((OwnType(name="EMPLOYEE", pattern=pattern),))
     texts = ["hello", "emp123", "the emp456", "emp789 left"]
