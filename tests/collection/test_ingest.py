@@ -118,7 +118,9 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_a_named_pipe_is_refused_in_words(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SegmentError, match=r"pipe was not ingested: it is neither a file nor a folder.* with - in place"):
+    with pytest.raises(
+        SegmentError, match=r"pipe was not ingested: it is neither a file nor a folder.* with - in place"
+    ):
         ingest([str(tmp_path / "pipe")], tmp_path / "segments")
 
 
