@@ -1,5 +1,6 @@
 """Fixtures that every test may use: a real PostgreSQL, and settings of an empty installation."""
 
+import os
 import shutil
 import tempfile
 import uuid
@@ -15,6 +16,9 @@ from flywheel.database import upgrade, url_with
 from flywheel.services.postgres import EmbeddedPostgres
 from flywheel.settings import Settings
 
+# Each of two workers with threads for the whole machine: they wait for each other's, and burn the time of all. What a
+# test starts inherits it, but for training processes, which are told by their settings. Said before torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # No test is timed: an example may wait for what is compiled at first use, and for a machine with other work.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")

@@ -13,6 +13,7 @@ from flywheel.database import url_with
 from flywheel.services.preflight import DEFINITIONS, WORKSPACE, connectable
 from flywheel.services.processes import SUPERVISOR_VARIABLE, supervisor_id
 from flywheel.settings import Settings
+from flywheel.training.launch import WAITING
 
 PYTHON = sys.executable
 CODE_SOCKET = "FLYWHEEL_CODE_SOCKET"
@@ -27,7 +28,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
     ``worker`` is an argument of the child process without which the service runs and does nothing; empty where there
     is none. ``environment`` is what this service alone is told, beside what all are. ``stop_s`` is how long it may take
-    to end.
+    to end. One that ``is_asked`` by the other services ends after them.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Program(Struct, frozen=True, kw_only=True):
     worker: str = ""
     environment: dict[str, str] = {}
     stop_s: float = STOP_GRACE_S
+    is_asked: bool = False
 
 
 def dagster_url(settings: Settings) -> str:
@@ -80,6 +82,7 @@ def mlflow_server(settings: Settings, database_url: str) -> Program:
         health_url=f"{mlflow_url(settings)}/health",
         # Not an argument: everyone on the machine may read arguments, and the URL can hold a password.
         environment={"MLFLOW_BACKEND_STORE_URI": url_with(database_url, driver="psycopg2", database="mlflow")},
+        is_asked=True,
     )
 
 
@@ -98,6 +101,7 @@ def code_server(root: Path, socket: Path) -> Program:
             *("--heartbeat-ttl", str(CHILD_PATIENCE_S)),
         ),
         worker="grpc",
+        is_asked=True,
     )
 
 
@@ -128,6 +132,7 @@ def environment(
 ) -> dict[str, str]:
     """The environment of every child: where the databases and servers are, and who its supervisor is."""
     return {
+        **WAITING,  # agents with a model of this machine share its cores with all the rest
         **base,
         SUPERVISOR_VARIABLE: supervisor_id(settings.home),
         "PYTHONPATH": os.pathsep.join(filter(None, (str(root), base.get("PYTHONPATH", "")))),

@@ -1,4 +1,4 @@
-"""``flywheel up``: PostgreSQL, MLflow, Dagster and the pool over HTTP started in order, watched, stopped in reverse.
+"""``flywheel up``: PostgreSQL, MLflow, Dagster and the pool over HTTP started in order, watched and stopped.
 
 What is started is data (``flywheel.services.children``); this module is its life.
 """
@@ -7,7 +7,7 @@ import logging
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -140,23 +140,23 @@ class Services:
         return database_url
 
     def _start_programs(self, database_url: str, root: Path, code_socket: Path, started_at: datetime) -> None:
-        """MLflow and the pool's service beside Dagster: definitions, then the web server, then the daemon."""
+        """All at once, but for those who ask for the definitions: they come when these can be asked for."""
         self._on_progress("MLflow, Dagster and the pool's HTTP service")
-        mlflow = children.mlflow_server(self.settings, database_url)
         definitions = children.code_server(root, code_socket)
+        mlflow = children.mlflow_server(self.settings, database_url)
         webserver = children.dagster_webserver(self.settings, root, code_socket)
+        api = children.api_server(self.settings)
         self._spawn(mlflow)
         self._spawn(definitions)
         self._wait_for(definitions.name, lambda: listens(code_socket))
         self._spawn(webserver)
-        self._wait_for(webserver.name, lambda: answers(webserver.health_url))
         self._spawn(children.dagster_daemon(root, code_socket))
-        api = children.api_server(self.settings)
         self._spawn(api)
-        self._wait_for(mlflow.name, lambda: answers(mlflow.health_url))
-        self._wait_for(api.name, lambda: answers(api.health_url))
+        self._wait_for(webserver.name, lambda: answers(webserver.health_url))
         with DagsterApi(children.dagster_url(self.settings)) as dagster:
             dagster.check_location()
+            self._wait_for(mlflow.name, lambda: answers(mlflow.health_url))
+            self._wait_for(api.name, lambda: answers(api.health_url))
             self._wait_for("dagster-daemon", lambda: dagster.daemon_is_alive(since=started_at))
 
     def _spawn(self, program: Program) -> None:
@@ -217,13 +217,9 @@ class Services:
             time.sleep(1.0)
 
     def stop(self) -> None:
-        """Stop everything, the last started first, and wait for it. Safe to call twice."""
-        for program, process in reversed(self._running):
-            process.terminate()
-            try:
-                process.wait(timeout=program.stop_s)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        """Stop everything, those who ask before those who are asked, and wait for it. Safe to call twice."""
+        for is_asked in (False, True):
+            stop_together([(program, process) for program, process in self._running if program.is_asked is is_asked])
         if self._running:
             end(find(self.supervisor), grace_s=STOP_GRACE_S)
         for _program, process in self._running:
@@ -244,6 +240,18 @@ class Services:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
+
+
+def stop_together(running: Sequence[tuple[Program, subprocess.Popen[bytes]]]) -> None:
+    """Ask all of these services to end, and kill those that have not in the time they have."""
+    asked_at = time.monotonic()
+    for _program, process in running:
+        process.terminate()
+    for program, process in running:
+        try:
+            process.wait(timeout=max(0.0, asked_at + program.stop_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def seed_agents(database_url: str, settings: Settings) -> None:

@@ -1,6 +1,8 @@
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -10,14 +12,31 @@ import pytest
 
 from flywheel.database import url_with
 from flywheel.errors import AlreadyRunningError, PortInUseError, ServiceError
+from flywheel.services.children import Program
 from flywheel.services.dagster_api import DagsterApi
 from flywheel.services.endpoints import attach, endpoints_file, running
 from flywheel.services.postgres import EmbeddedPostgres
 from flywheel.services.processes import find, supervisor_id
 from flywheel.services.sockets import socket_folder
-from flywheel.services.supervisor import Services
+from flywheel.services.supervisor import Services, stop_together
 from flywheel.settings import Settings
 from tests.services.conftest import REPOSITORY, left_over, start_supervisor, wait_until
+
+# Ends when another process has been asked to end as well.
+LAST_TOGETHER = """
+import pathlib, signal, sys, time
+
+def end(*_):
+    pathlib.Path(sys.argv[1]).touch()
+    while not pathlib.Path(sys.argv[2]).exists():
+        time.sleep(0.01)
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
 
 
 def test_services_started_are_services_stopped_also_when_one_of_them_was_killed(
@@ -40,6 +59,28 @@ def test_services_started_are_services_stopped_also_when_one_of_them_was_killed(
             services.wait()
     assert left_over(service_home) == []
     assert running(service_home) is None
+
+
+def test_services_are_asked_to_end_before_any_is_waited_for(tmp_path: Path) -> None:
+    running = []
+    for own, other in (("a", "b"), ("b", "a")):
+        program = Program(name=own, command=(sys.executable, "-c", LAST_TOGETHER, own, other), stop_s=30)
+        process = subprocess.Popen(program.command, cwd=tmp_path, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        running.append((program, process))
+    stop_together(running)
+    assert [process.wait() for _program, process in running] == [0, 0]
+
+
+def test_a_service_that_does_not_end_in_its_time_is_killed() -> None:
+    dawdling = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+    program = Program(name="dawdling", command=(sys.executable, "-c", dawdling), stop_s=0.1)
+    with subprocess.Popen(program.command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        stop_together([(program, process)])
+        assert process.wait() == -signal.SIGKILL
 
 
 def test_sigterm_stops_everything_and_a_running_job_with_it(service_home: Settings, dagster_project: Path) -> None:

@@ -38,9 +38,10 @@ class Automaton:
         place: Place = self._ask(self._anywhere, data, position, len(data))[0]
         return None if place == NOWHERE else place
 
-    def match(self, data: bytes, position: int = 0) -> int | None:
-        """The end of a match that begins at a position."""
-        place: Place = self._ask(self._here, data, position, len(data))[0]
+    def match(self, data: bytes, position: int = 0, end: int | None = None) -> int | None:
+        """The end of a match that begins at a position, of what is before an end."""
+        behind = len(data) if end is None else min(end, len(data))
+        place: Place = self._ask(self._here, data, position, behind)[0]
         return None if place == NOWHERE else place[1]
 
     def places(self, data: bytes) -> Iterator[Place]:

@@ -48,6 +48,8 @@ CANARIES: dict[str, str] = {
     "BANK_ACCOUNT": "account number 12345678901",
     "IP_ADDRESS": "203.0.113.77",
     "IPV6": "2001:db8::8a2e:370:7334",
+    "CH_AHV": "756.9217.0769.85",
+    "ONE_TIME_CODE": "verification code 482913",
     "MAC_ADDRESS": "00:1B:44:11:3A:B7",
     "URL_CREDENTIALS": "postgresql://canary:" + "hunter2@db.example/x",
     "OPENAI_KEY": "sk-" + "proj-" + "Ab12" * 6,
@@ -82,6 +84,7 @@ TELLING: dict[str, str] = {
     "US_DRIVER_LICENSE": "D1234567",
     "NATIONAL_ID": "X4471902",
     "BANK_ACCOUNT": "12345678901",
+    "ONE_TIME_CODE": "482913",
     "ZIP_CODE": "94117",
     "HOME": "canary",
 }

@@ -17,7 +17,8 @@ Check = Callable[[str, int, int], Place | None]
 NEAR = 48  # characters before a value in which a word about it counts
 DIGITS = re.compile(r"\d+")
 ENDS_OF_VALUE = frozenset(("", *"\r\n,;<&|\"')}]"))
-ASSIGNMENT = re.compile(r"[:=>]\s?")
+ASSIGNMENT = re.compile(r"(?:->|:=|=>|[:=>])\**\s?")
+SEPARATOR = re.compile("[:=]")
 CARD_LENGTHS = range(12, 20)
 JCB = "1800"  # the only cards that begin with 1
 SECRET_VALUE = re.compile(r"(?:[:=]|\bis\b|\bwas\b)\s*(?:[\"'`*]+\s*)?([^\s\"'`,;<>*]+)", re.IGNORECASE)
@@ -33,9 +34,9 @@ NO_TOKEN = re.compile(
 )
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 LONG_KEY = re.compile(r"(?:[0-9a-fA-F]{16,}|[A-Za-z0-9+/_-]{24,}={0,2})")
-NAME_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 NO_TIME = re.compile(r"[a-fA-F]|(?:[^:]*:){7}")
 SLICED = re.compile(r"[\w)\]]\[\Z")
+HOUSE = re.compile(r"[^\d\n]+\d{1,4}(?: ?[a-z]\b)?")
 STREET = re.compile(r"(?:[^\W\d_]|-)+")
 NO_STREETS = frozenset({
     "Arbeitsplatz", "Listenplatz", "Parkplatz", "Rangplatz", "Sitzplatz", "Speicherplatz", "Startplatz", "Stellplatz",
@@ -50,13 +51,14 @@ BITS = 2.6  # a character, at least: words have less where they are as short as 
 SHORTEST_SECRET = 6
 
 
-def stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether no letter, digit or joining punctuation continues the match on either side."""
+def stands_alone(text: str, start: int, end: int, *, behind: str = "") -> bool:
+    """Whether no letter, digit or joining punctuation, but those it may stand ``behind``, continues the match."""
     before = text[start - 1 : start]
     after = text[end : end + 1]
     follows = text[end + 1 : end + 2]
     continued = after.isalnum() or after == "_" or (after in {".", "-", ":"} and follows.isalnum())
-    return not (before.isalnum() or before in {"_", ".", "-", ":", "/", "#"} or continued)
+    joins = before.isalnum() or (before in {"_", ".", "-", ":", "/", "#"} and before not in behind)
+    return not (joins or continued)
 
 
 def nearby_from(text: str, start: int, most: int) -> int:
@@ -70,13 +72,14 @@ def alone(text: str, start: int, end: int) -> Place | None:
     return (start, end) if stands_alone(text, start, end) else None
 
 
-def last_of(pattern: str) -> Check:
+def last_of(pattern: str, *, digits: int = 0) -> Check:
     """The last part of the match that is of this form: behind a word that says what it is."""
     form = re.compile(pattern)
 
     def check(text: str, start: int, end: int) -> Place | None:
         *_, last = form.finditer(text, start, end)
-        return last.span() if stands_alone(text, last.start(), end) else None
+        has_digits = not digits or sum(map(str.isdigit, last[0])) >= digits
+        return last.span() if has_digits and stands_alone(text, last.start(), end, behind=":#") else None
 
     return check
 
@@ -85,7 +88,7 @@ def quoted_value(text: str, start: int, end: int) -> Place | None:
     """The value behind a key, without its quotes; a number as it stands. No placeholder of an earlier run."""
     quote = text[end - 1]
     if quote in "\"'":
-        begin = text.index(quote, text.index(":", start)) + 1
+        begin = text.index(quote, SEPARATOR.search(text, start).end()) + 1  # type: ignore[union-attr]
         end -= 1
     else:
         *_, number = DIGITS.finditer(text, start, end)
@@ -95,7 +98,7 @@ def quoted_value(text: str, start: int, end: int) -> Place | None:
 
 def assigned_value(text: str, start: int, end: int) -> Place | None:
     """The value behind a key without quotes; where it has none itself, no name in code."""
-    begin = ASSIGNMENT.search(text, start, end).end()  # type: ignore[union-attr]
+    begin = ASSIGNMENT.search(text, start + (not text[start].isalnum()), end).end()  # type: ignore[union-attr]
     if text[begin] in "\"'":
         return None if PLACEHOLDER.match(text, begin + 1) else (begin + 1, end - 1)
     if text[end : end + 1] not in ENDS_OF_VALUE and not text[end - 1].isdigit():  # what follows may be another key
@@ -207,6 +210,17 @@ def ungeneralized(text: str, start: int, end: int) -> Place | None:
     return None if GENERALIZED.match(text, start) else (start, end)
 
 
+def word_of(pattern: str) -> Check:
+    """The last part of the match that is of this form, where it is no word of code."""
+    form = re.compile(pattern)
+
+    def check(text: str, start: int, end: int) -> Place | None:
+        *_, last = form.finditer(text, start, end)
+        return None if CODE.fullmatch(last[0]) or text[last.end() : last.end() + 1] in set("([{") else last.span()
+
+    return check
+
+
 def with_digit(text: str, start: int, end: int) -> Place | None:
     """The match, where it has a digit: words joined by hyphens have none."""
     return (start, end) if any(map(str.isdigit, text[start:end])) else None
@@ -215,6 +229,24 @@ def with_digit(text: str, start: int, end: int) -> Place | None:
 def postcode(text: str, start: int, end: int) -> Place | None:
     """A British or Canadian postcode, not a size of memory."""
     return alone(text, start, end) if text[end - 2 : end] not in {"GB", "MB", "TB", "KB"} else None
+
+
+def postcode_of_town(text: str, start: int, end: int) -> Place | None:
+    """The number before a town, where a country is before it or the town is a known one."""
+    from flywheel.pool.anonymization.names import PLACE, words_known
+
+    number, _, town = text[start:end].rpartition(" ")
+    has_country = number[0].isalpha()
+    is_one = has_country or (words_known().get(town, 0) & PLACE and number[-2:] != "00")
+    if not is_one or not stands_alone(text, start, start + len(number)):
+        return None
+    return start + (number.find("-") + 1 if has_country else 0), start + len(number)
+
+
+def before_postcode(text: str, start: int, end: int) -> Place | None:
+    """A street by whatever name with its number, by the postal code and the town that follow it."""
+    match = HOUSE.match(text, start, end)
+    return match.span() if match and not is_wordy(text, start - 1, start) else None
 
 
 def street(text: str, start: int, end: int) -> Place | None:
@@ -273,8 +305,8 @@ ADDED = re.compile(r"(?:^|\n|@@ -[\d,]+ )\Z")  # a line that a diff adds, and wh
 DATE_LIKE = re.compile(r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|\d{1,2}([-/.])\d{1,2}\1(?:1[89]|20)\d{2}(?![-/.]?\d))")
 
 
-def national(module: str, *, words: str = "") -> Check:
-    """A number of a state, by the check digits of its standard (``stdnum``), and one of the words if given."""
+def national(*modules: str, words: str = "") -> Check:
+    """A number of a state, by the check digits of one of the standards (``stdnum``), and one of the words if given."""
     nearby = re.compile(words, re.IGNORECASE) if words else None
 
     def check(text: str, start: int, end: int) -> Place | None:
@@ -282,7 +314,8 @@ def national(module: str, *, words: str = "") -> Check:
             return None
         if nearby is not None and not nearby.search(text, nearby_from(text, start, NEAR), start):
             return None
-        return (start, end) if import_module(f"stdnum.{module}").is_valid(text[start:end]) else None
+        is_one = any(import_module(f"stdnum.{module}").is_valid(text[start:end]) for module in modules)
+        return (start, end) if is_one else None
 
     return check
 
@@ -350,52 +383,6 @@ def identifier(text: str, start: int, end: int) -> Place | None:
         end -= 1
     value = text[begin:end]
     return (begin, end) if len(value) >= 4 and any(map(str.isdigit, value)) else None
-
-
-def introduced(introductions: str) -> Check:
-    """The first words behind an introduction that can be a name: ``my name is Mei Lee``, not ``this is important``."""
-    opening = re.compile(rf"(?:{introductions})\b", re.IGNORECASE)
-
-    def check(text: str, start: int, end: int) -> Place | None:
-        from flywheel.pool.anonymization.names import is_name
-
-        introduction = opening.match(text, start, end)
-        words = [match.span() for match in NAME_WORD.finditer(text, introduction.end() if introduction else start, end)]
-        for last in range(len(words), 0, -1):
-            begin, close = words[0][0], words[last - 1][1]
-            if is_name(text[begin:close]) and not (text[close : close + 1] and text[close : close + 1] in "(=_/\\@"):
-                return begin, close
-        return None
-
-    return check
-
-
-def signed(text: str, start: int, end: int) -> Place | None:
-    """The last line of the match, where all of it is a name and the line ends there."""
-    from flywheel.pool.anonymization.names import is_name
-
-    begin = text.rfind("\n", start, end) + 1
-    name = text[begin:end].rstrip("'’-")
-    return (begin, begin + len(name)) if text[end : end + 1] in {"", "\r", "\n"} and is_name(name) else None
-
-
-def titled(titles: str) -> Check:
-    """What stands behind a title, or several, and is none itself: the match begins with them."""
-    before = re.compile(rf"(?:(?:{titles})\.? )+(?!(?:{titles})(?![\w'’-]))")
-
-    def check(text: str, start: int, end: int) -> Place | None:
-        opening = before.match(text, start, end)
-        return (opening.end(), end) if opening else None
-
-    return check
-
-
-def account_name(text: str, start: int, end: int) -> Place | None:
-    """A user's name made of a person's: ``ann_lee_42``, not ``test_run_001``."""
-    from flywheel.pool.anonymization.names import names_known
-
-    words = text[start:end].split("_")[:-1]
-    return (start, end) if any(word.capitalize() in names_known() for word in words) else None
 
 
 def is_wordy(text: str, left: int, right: int) -> bool:

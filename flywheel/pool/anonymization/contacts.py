@@ -6,11 +6,23 @@ vCard is RFC 6350, iCalendar RFC 5545, LDIF RFC 2849, multipart forms are RFC 75
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec import Struct
+
 from flywheel.pool.anonymization.checks import PLACEHOLDER, Place
 from flywheel.pool.anonymization.keys import is_plausible, type_of_key
+from flywheel.pool.anonymization.people import (
+    ACCOUNT_TRIGGER,
+    CALLED_TRIGGER,
+    ROLE_TRIGGER,
+    WRITTEN_TRIGGER,
+    called,
+    in_accounts,
+    in_role,
+    written,
+)
 
-TRIGGER = r"begin:v(?:card|event|todo|journal|freebusy)|(?:^|\n)dn: |form-data; ?name=\"|<input "
 LONGEST = 20_000  # characters of an entry: what is behind them is not read
+LONGEST_FIELD = 2_500  # of a single field
 LONGEST_VALUE = 200  # characters, as is_plausible has it
 LINE = re.compile(r"[^\r\n\0]+(?:\r?\n[ \t][^\r\n\0]*)*")  # with the lines that go on with it: they begin with a space
 PROPERTY = re.compile(
@@ -37,6 +49,13 @@ PART_OF_FORM = re.compile(
     r"form-data; ?name=\"([^\"\r\n]{1,60})\"(?:\r?\n[\w-]+:[^\r\n]{0,200})*(?:\r?\n){2}([^\r\n]{1,200})",
     re.IGNORECASE,
 )
+LONGEST_LABEL = 80
+LABEL = re.compile(r">([\w .-]{2,40}):?\Z")
+CELL = re.compile(r"</\w+>\s{0,40}<\w+(?: [^<>]{0,200})?>(?:\s{0,40}<\w+>)?([^<>\n]{1,200}?)\s*</")
+NAME_OF_PAIR = re.compile(r"(?:name|key|label|field)[\"']?[:=] ?[\"']?([\w .-]{2,40})[\"']?,?\s{0,20}\Z", re.IGNORECASE)
+VALUE_OF_PAIR = re.compile(
+    r"[\"' ,]\w{0,9}value[\"']?[:=] ?(?:[\"']([^\"'\n]{1,200})[\"']|([^\s\"',{}\[\]]{1,200}))", re.IGNORECASE
+)
 NAMED, VALUE = re.compile(r"\bname=[\"']?([\w.-]+)"), re.compile(r"\bvalue=(?:\"([^\"]+)\"|'([^']+)')")
 
 
@@ -46,11 +65,12 @@ def find_fields(text: str, triggers: Sequence[Place]) -> Iterator[tuple[Place, s
     for start, _ in triggers:
         if start < done:
             continue
+        reader = next(one for one in COMPILED if one.trigger.match(text, start))
         begin = start + (text[start] == "\n")
-        reader, ending = READERS[text[begin].lower()]
-        behind = ending.search(text, begin, begin + LONGEST)
-        done = behind.start() if behind else min(len(text), begin + LONGEST)
-        for kind, place in reader(text, begin, done):
+        behind = reader.ending.search(text, begin, begin + LONGEST) if reader.ending else None
+        limit = behind.start() if behind else min(len(text), begin + (LONGEST if reader.ending else LONGEST_FIELD))
+        done = limit if reader.ending else start + 1
+        for kind, place in reader.read(text, begin, limit):
             value = text[slice(*place)]
             is_one = len(value) <= LONGEST_VALUE if kind == "USER_ID" else is_plausible(kind, value)
             if is_one and not PLACEHOLDER.search(value):
@@ -111,10 +131,57 @@ def parts_of(text: str, begin: int, end: int) -> Iterator[tuple[int, Place]]:
         begin += len(part) + 1
 
 
-READERS: dict[str, tuple[Callable[[str, int, int], Iterator[tuple[str, Place]]], re.Pattern[str]]] = {
-    "b": (in_card, re.compile(r"\nend:v(?!alarm)|\0", re.IGNORECASE)),
-    "d": (in_directory, re.compile(r"\n\r?\n|\0")),
-    "f": (in_form, re.compile(r"\r?\n--|\0")),
-    "<": (in_input, re.compile(r">|\0")),
-}
-"""By the first letter of a trigger: what reads on from there, and what ends an entry of it."""
+def in_cell(text: str, begin: int, limit: int) -> Iterator[tuple[str, Place]]:
+    """What the element behind one that only names it holds: ``<td>Phone</td><td>…``, ``<key>phone</key><string>…``."""
+    label, value = LABEL.search(text, max(0, begin - LONGEST_LABEL), begin), CELL.match(text, begin, limit)
+    if label and value and (kind := type_of_key(label[1].strip())):
+        yield kind, value.span(1)
+
+
+def in_pair(text: str, begin: int, limit: int) -> Iterator[tuple[str, Place]]:
+    """What is the ``value`` beside a name: ``{"name": "phone", "value": …}``, ``<property name="phone" value=…``."""
+    name, value = (
+        NAME_OF_PAIR.search(text, max(0, begin - LONGEST_LABEL), begin),
+        VALUE_OF_PAIR.match(text, begin, limit),
+    )
+    if name and value and (kind := type_of_key(name[1].strip())):
+        yield kind, value.span(value.lastindex or 0)
+
+
+class Reader(Struct, frozen=True):
+    """What reads on from a trigger. ``ending`` ends its entry, which is read once; without, it is one field."""
+
+    trigger: str
+    read: Callable[[str, int, int], Iterator[tuple[str, Place]]]
+    ending: str = ""
+
+
+class Compiled(Struct, frozen=True):
+    """The same with its patterns compiled."""
+
+    trigger: re.Pattern[str]
+    read: Callable[[str, int, int], Iterator[tuple[str, Place]]]
+    ending: re.Pattern[str] | None
+
+
+READERS = (
+    Reader(r"begin:v(?:card|event|todo|journal|freebusy)", in_card, r"\nend:v(?!alarm)|\0"),
+    Reader(r"(?:^|\n)dn: ", in_directory, r"\n\r?\n|\0"),
+    Reader(r"form-data; ?name=\"", in_form, r"\r?\n--|\0"),
+    Reader(r"<input ", in_input, r">|\0"),
+    Reader(r"</(?:t[dh]|dt|key|label)>", in_cell),
+    Reader(r"[\"' ,](?:parameter)?value[\"']?[:=]", in_pair),
+    Reader(CALLED_TRIGGER, called),
+    Reader(ROLE_TRIGGER, in_role),
+    Reader(WRITTEN_TRIGGER, written),
+    Reader(ACCOUNT_TRIGGER, in_accounts),
+)
+TRIGGER = "|".join(f"(?:{reader.trigger})" for reader in READERS)
+COMPILED = tuple(
+    Compiled(
+        re.compile(reader.trigger, re.IGNORECASE),
+        reader.read,
+        re.compile(reader.ending, re.IGNORECASE) if reader.ending else None,
+    )
+    for reader in READERS
+)

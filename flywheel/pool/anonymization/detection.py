@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from flywheel.pool.anonymization.checks import NEAR, Check, Place, nearby_from
 from flywheel.pool.anonymization.detectors import EVERYTHING, Detector, Span
-from flywheel.pool.anonymization.forms import IDENTIFYING, Form
+from flywheel.pool.anonymization.form import Form
+from flywheel.pool.anonymization.forms import IDENTIFYING
 from flywheel.pool.anonymization.keys import NO_VALUE, NUMERIC, is_plausible, type_of_key
 from flywheel.pool.anonymization.names import names_known
 from flywheel.pool.anonymization.own_types import OwnType, built_in, quiet, spelled, squashed

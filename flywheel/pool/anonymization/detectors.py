@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from flywheel.pool.anonymization.automata import Automaton, any_of, options
 from flywheel.pool.anonymization.checks import PLACEHOLDER
-from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, Family, Form
+from flywheel.pool.anonymization.form import Family, Form
+from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS
 
 RUN = re.compile(
     rb"(?:[0-9A-Fa-f]{1,4}:){7,}[0-9A-Fa-f]{1,4}(?=:(?![\\/]))|[0-9](?:[0-9.:-]*[0-9])?|[0-9A-Za-z_\x80-\xff]*"
@@ -23,6 +24,10 @@ BETWEEN = frozenset(bytes([code]) for code in b" \t\n\r\"'`()[]{}<>,;:=*|")
 OPENING = frozenset({b"/", b"~"})
 """What a path begins with, whose forms take the character before it too: it may be the last one of another value."""
 LONGEST = 256  # bytes that a form may need to be told apart; what is longer is one match of the automaton
+FARTHEST = 4_096
+"""Bytes of a value that no scout saw the end of: letters without a space may all stand before one ``@``, and each value
+among them would be followed to their end.
+"""
 PATIENCE = 16
 """Bytes of matches that are none once bounds count, for each byte of a text; then bounds count at once: linear time."""
 BOUNDED = re.compile(r"\{(\d+),\d+\}")
@@ -79,7 +84,7 @@ class Detector:
             if first == len(data):
                 return
             if self._scouts[number].is_loosened or any(begin == first for begin, *_ in ahead[1:3]):
-                confirmed = self._any.match(data, first)
+                confirmed = self._any.match(data, first, max(last, first + FARTHEST))
                 patience -= last - (confirmed or first)
                 if confirmed is None:
                     position = first + 1

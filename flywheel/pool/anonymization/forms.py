@@ -4,157 +4,69 @@ Patterns are google-re2's: linear time, no look-around. Earlier rows win where t
 presidio's names where it has one.
 """
 
-import re
-
-from msgspec import Struct
-
 from flywheel.pool.anonymization.checks import (
-    Check,
-    account_name,
     alone,
-    assigned_value,
+    before_postcode,
     behind_one,
     card,
     card_behind,
     home,
     iban,
     identifier,
-    introduced,
     ip_address,
     last_of,
     national,
     path,
     phone,
     postcode,
-    quoted_value,
+    postcode_of_town,
     secret_value,
-    signed,
     social_security,
     street,
-    titled,
     ungeneralized,
     with_digit,
+    word_of,
 )
-from flywheel.pool.anonymization.keys import KEYS, NUMERIC, is_plausible
+from flywheel.pool.anonymization.form import (
+    ASSIGNED,
+    NUMBER_OF_STATE,
+    VALUE_WORD,
+    Family,
+    Form,
+    forms_of_key,
+    named,
+    with_check_digit,
+    with_word,
+)
+from flywheel.pool.anonymization.introductions import account_name, introduced, signed, titled
+from flywheel.pool.anonymization.keys import KEYS
 from flywheel.pool.anonymization.words import (
     BIRTH_WORDS,
+    BIRTH_WORDS_IN_OTHER_SCRIPTS,
+    CLEAR_STATES,
     CLOSINGS,
     DATE,
     GREETINGS,
     INTRODUCTIONS,
+    INTRODUCTIONS_IN_OTHER_SCRIPTS,
+    NATIONAL_WORDS,
+    NATIONAL_WORDS_IN_OTHER_SCRIPTS,
+    PASSWORDS,
+    PASSWORDS_IN_OTHER_SCRIPTS,
     PHONE_WORDS,
     POSTAL_WORDS,
     SALUTATIONS,
+    STATES,
+    STREETS,
+    STREETS_BEHIND_A_NAME,
+    STREETS_IN_ONE_WORD,
     TITLES,
+    unaccented,
 )
 
 CAPITALIZED = r"\p{Lu}[\pL'’-]+"
 NAME = rf"{CAPITALIZED}(?: {CAPITALIZED}){{0,3}}"
-STATES = (
-    "A[KLRZ]|C[AOT]|D[CE]|FL|GA|HI|I[ADLN]|K[SY]|LA|M[ADEINOST]|N[CDEHJMVY]|O[HKR]|P[AR]|RI|S[CD]|T[NX]|UT"
-    "|V[AT]|W[AIVY]"
-)
-CLEAR_STATES = (
-    "AK|AZ|CA|CO|CT|DC|FL|GA|IA|IL|KS|KY|MD|MI|MN|MO|MT|NC|ND|NE|NH|NJ|NM|NV|NY|RI|SC|SD|TN|TX|UT|VA|WA|WI|WV|WY"
-)
-"""Those that are no word, unit or abbreviation besides."""
-STREETS = (
-    "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Square|Sq|Terrace|Ter|Trail|Trl|Way"
-    "|Parkway|Pkwy|Highway|Hwy|Circle|Cir|Alley|Crescent|Close|Row|Mews|Gardens|Grove|Plaza|Loop|Walk|Quay|Broadway"
-)
-STREETS_IN_ONE_WORD = (
-    "stra(?:ß|ss)e|str\\.|gasse|allee|chaussee|weg|platz|damm|laan|straat|gracht|plein|singel|gatan|gata|vägen|gade"
-    "|vejen|veien|vej|katu|ntie|utca"
-)
-STREETS_BEHIND_A_NAME = "Stra(?:ß|ss)e|Str\\.|Gasse|Allee|Chaussee|Weg|Platz|Damm"
 UNIT = r"(?:Suite|Ste\.?|Apt\.?|Apartment) #?\d+[A-Za-z]?"
-ASSIGNED = (
-    r"(?i:\b[\w-]{0,100}(?:api[ _-]?key|secret|passw(?:or)?d|pwd|passphrase|token|credential"
-    r"|(?:private|access|account|encryption|signing|shared)[ _-]?key)s?[\w-]{0,100})"
-    r"[\"'*`]{0,3}\s{0,3}(?:[:=]|(?i:is|was)\b)"
-    r"(?:\s?\"[^\"\n]{4,200}\"|\s?'[^'\n]{4,200}'|[ \"'*`]{0,4}[^\s\"'`,;<>*]{6,})"
-)
-
-
-WORD = r"[^\s,;&<>\"'(){}|\[\]]{2,80}"
-QUOTED = r"\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'"
-ASSIGNABLE = {
-    "PERSON": rf"{QUOTED}|{WORD}(?-i:[ +]\p{{Lu}}[\pL'’.-]*){{0,3}}",
-    "STREET_ADDRESS": r"(?-i:\p{Lu})[\pL.'’-]*(?:[ +][\pL.'’-]+){0,4},?[ +]\d{1,4}[a-z]?\b",
-}
-"""What a key without quotes assigns: something in quotes or a word, unless it is of one of these types."""
-LONGER_NUMBER = re.compile(r"([-. /])\d{1,4}\1\d|[ /-]\d{6}")
-"""Behind what would be a house's number: it is the beginning of a phone, a card or an address of a network."""
-
-
-class Form(Struct, frozen=True):
-    """One type of value by its form. ``check`` says which part of a match is the value, if any; ``reason`` is told."""
-
-    type: str
-    pattern: str
-    check: Check | None = None
-    reason: str = "form"
-
-
-class Family(Struct, frozen=True):
-    """Forms that one automaton looks for.
-
-    One for all would have a state for whatever several of them have begun: thousands, made anew with every text.
-    ``needs`` are ASCII characters of which each match has one. Where the family ``is_loosened``, the automaton leaves
-    upper bounds out at first and takes any byte outside ASCII for a letter: nothing but bounds may be written ``{m,n}``
-    in the patterns, and no class that is negated may name what is outside ASCII.
-    """
-
-    forms: tuple[Form, ...]
-    needs: bytes = b""
-    is_loosened: bool = False
-
-
-def keyed(kind: str, names: str) -> Form:
-    """What a key of JSON or of a Python dictionary names."""
-    number = r"|\d{3,19}\b" if kind in NUMERIC else ""
-
-    def check(text: str, start: int, end: int) -> tuple[int, int] | None:
-        place = quoted_value(text, start, end)
-        return place if place and is_plausible(kind, text[slice(*place)]) else None
-
-    return Form(kind, rf"(?i)[\"']{names}[\"']\s*:\s*(?:{QUOTED}{number})", check, "key")
-
-
-def assigned(kind: str, names: str) -> Form:
-    """The same without quotes around the key: YAML, an environment, a keyword argument, a query."""
-
-    def check(text: str, start: int, end: int) -> tuple[int, int] | None:
-        place = assigned_value(text, start, end)
-        if kind == "STREET_ADDRESS" and LONGER_NUMBER.match(text, end):
-            return None
-        return place if place and is_plausible(kind, text[slice(*place)]) else None
-
-    value = ASSIGNABLE.get(kind, rf"{QUOTED}|{WORD}")
-    return Form(kind, rf"(?i)(?:^|[\s,;({{?&<|]){names}\s?[:=>]\s?(?:{value})", check, "key")
-
-
-def forms_of_key(kind: str, names: str) -> tuple[Form, ...]:
-    """How a key can name a value of this type. Secrets have a form of their own where nothing quotes the key."""
-    return (keyed(kind, names),) if kind == "SECRET" else (keyed(kind, names), assigned(kind, names))
-
-
-def named(kind: str, words: str, value: str, check: Check | None = None) -> Form:
-    """A value of this form behind a word that says what it is, with at most three small words between."""
-    small = r"(?:(?i:is|was|of|number|no|nr|at|to|on|the|my|ist|lautet|es|est|al|au)\b[^\w\n]{1,6}){0,3}"
-    pattern = rf"(?i:\b(?:{words})\b)[^\w\n]{{0,6}}{small}(?:{value})"
-    return Form(kind, pattern, check or last_of(value), "word before it")
-
-
-def with_check_digit(kind: str, pattern: str, module: str) -> Form:
-    """A number of a state that its check digits tell from others."""
-    return Form(kind, pattern, national(module), "check digit")
-
-
-def with_word(kind: str, pattern: str, module: str, words: str) -> Form:
-    """A number of a state whose check digits are few: one of the words must be near, before it."""
-    return Form(kind, pattern, national(module, words=words), "check digit and word")
-
 
 SECRETS = (
     Form(
@@ -175,6 +87,22 @@ SECRETS = (
     Form("SECRET", r"\bhf_[A-Za-z0-9]{20,}|\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bAIza[\w-]{35}|\bya29\.[\w-]{20,}"),
     Form("SECRET", r"\bSG\.[\w-]{16,}\.[\w-]{16,}|\bAGE-SECRET-KEY-1[0-9A-Z]{50,}|\b\d{8,10}:AA[\w-]{33}\b"),
     Form("SECRET", r"\b[MN][A-Za-z0-9]{23}\.[\w-]{6}\.[\w-]{27}"),
+    Form(
+        "SECRET",
+        r"\b(?:gsk_|xai-|pplx-|r8_|nvapi-|dckr_[op]at_|GOCSPX-|gls?[ac]_|gl(?:ptt|[a-z]{0,3}ft|cbt|imt|agent|oas|soat)-"
+        r"|NRAK-|PMAK-|ATATT3x|figd_|sbp_"
+        r"|ntn_|tskey-[a-z]+-|xkeysib-|rubygems_|pscale_(?:tkn|pw)_|fo1_|FlyV1 |CFPAT-|pat-(?:na|eu)\d-|do[or]_v1_"
+        r"|hv[brs]\.|EZ[AT]K|LTAI|rzp_(?:live|test)_|EAA[A-Z]|AQICAH|1//0)[A-Za-z0-9_.]{8,}[\w-]{6,}",
+        with_digit,
+    ),
+    Form("SECRET", r"\b(?:SK|AC|dapi|key-)[0-9a-f]{32}\b|\bsecret_[A-Za-z0-9]{40,}", with_digit),
+    Form("SECRET", r"\bpat[A-Za-z0-9]{14}\.[0-9a-f]{64}\b|\bsl\.[\w-]{100,}"),
+    Form(
+        "SECRET",
+        r"(?:\bPrivate-Lines: \d+|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----)"
+        r"(?:\r?\n[A-Za-z0-9+/=]{16,})+",
+        last_of(r"(?:[A-Za-z0-9+/=]{16,}\s*)+"),
+    ),
     Form("SECRET", r"(?i:\b(?:bearer|basic)\s+)[\w.~+/-]{16,}=*", last_of(r"[\w.~+/=-]{16,}"), "authorization header"),
 )
 
@@ -188,13 +116,12 @@ ONLINE = (
 PAYMENT = (
     Form(
         "CREDIT_CARD",
-        r"\d{13,19}|\d{4}(?:[ -]\d{4}){3}(?:[ -]?\d{1,3})?|\d{4}[ -]\d{6}[ -]\d{4,5}",
+        r"\d{13,19}|\d{4}(?:(?:[ ._/-]| - )\d{4}){3}(?:[ -]?\d{1,3})?|\d{4}[ -]\d{6}[ -]\d{4,5}",
         card,
         "check digit",
     ),
     named("CREDIT_CARD", r"(?:(?:credit|debit|payment|this|my) )?card|cc", r"\d(?:[ -]?\d){11,18}", card_behind),
     Form("IBAN_CODE", r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", iban, "check digits"),
-    named("BANK_ACCOUNT", r"(?:bank )?account (?:number|no\.?)|routing number|acct\.?", r"\d[\d -]{5,18}\d\b"),
     Form(
         "PAYMENT_ID",
         r"(?i)\b(?:(?:credit|debit|gift)[ _]card|visa|mastercard|amex|paypal|certificate|bank_account|voucher|wallet"
@@ -210,6 +137,7 @@ NEAR_A_WORD = (
     ("NL_BSN", r"\d{9}", "nl.bsn", r"\bbsn\b|burgerservice"),
     ("AU_TFN", r"\d{3} ?\d{3} ?\d{3}", "au.tfn", r"\btfn\b|tax file"),
     ("CA_SIN", r"\d{3}[ -]\d{3}[ -]\d{3}", "ca.sin", r"\bsin\b|social insurance"),
+    ("IN_AADHAAR", r"[2-9]\d{3}-?\d{4}-?\d{4}", "in_.aadhaar", r"aadhaa?r"),
 )
 """Type, pattern, standard and words of numbers of a state whose check digits are few."""
 STATE_NUMBERS = (
@@ -227,21 +155,63 @@ STATE_NUMBERS = (
     with_check_digit("CN_RESIDENT_ID", r"[1-9]\d{16}[0-9X]", "cn.ric"),
     with_check_digit("FR_NIR", r"[12] ?\d{2} ?\d{2} ?\d[\dAB] ?\d{3} ?\d{3} ?\d{2}", "fr.nir"),
     *(with_word(*one) for one in NEAR_A_WORD),
-    named("US_PASSPORT", r"passport", r"[A-Z]{0,2}\d{6,9}\b"),
-    named(
-        "US_DRIVER_LICENSE",
-        r"driv(?:er|ing)['’]?s?['’]? licen[cs]e",
-        r"\d[\dA-Z-]{4,16}\b|[A-Z]{1,3}\d[\dA-Z-]{4,16}\b",
+    Form(
+        "NATIONAL_ID",
+        r"756\.\d{4}\.\d{4}\.\d{2}|\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}|\d{1,2}\.\d{3}\.\d{3}-[\dKk]|\d{2}-\d{8}-\d"
+        r"|\d{6}/\d{4}|\d-\d{4}-\d{5}-\d{2}-\d",
+        national("ch.ssn", "be.nn", "cl.rut", "ar.cuit", "cz.rc", "th.pin"),
+        "check digit",
     ),
 )
+
+WORDED = (
+    Form("US_PASSPORT", r"\b[APIV][A-Z<][A-Z]{4,40}(?:<[A-Z]{1,30}){0,4}<<[A-Z<]{8,}(?:\s+[A-Z0-9<]{28,44})?"),
+    named("NATIONAL_ID", "(?-i:RFC)", r"[A-Z]{4}\d{6}[A-Z0-9]{3}\b"),
+    named(
+        "BANK_ACCOUNT",
+        r"(?:bank )?account (?:number|no\.?)|routing number|acct\.?|sort code|blz|bankleitzahl|kontonummer",
+        r"\d[\d -]{4,18}\d\b",
+    ),
+    named(
+        "SECRET",
+        r"cvv2?|cvc2?|card verification (?:code|number|value)|(?:card )?security code|(?:my|your|card|atm|sim|bank) pin"
+        r"|pin(?: code| number)",
+        r"\d{3,6}\b",
+    ),
+    named(
+        "SECRET",
+        r"(?:verification|one[ -]time|security|login|sign-in|authentication|2fa|mfa|two-factor|sms) (?:pass)?code"
+        r"|access code|otp|one[ -]time password|your code|(?-i:TAN|PIN)",
+        r"\d{3} \d{3}\b|\d{4,8}\b",
+    ),
+    named(
+        "NATIONAL_ID",
+        NATIONAL_WORDS,
+        NUMBER_OF_STATE,
+        last_of(NUMBER_OF_STATE, digits=6),
+        others=NATIONAL_WORDS_IN_OTHER_SCRIPTS,
+    ),
+    named(
+        "US_PASSPORT",
+        r"passport|reisepass(?:nummer)?|passnummer|passeport|pasaporte|passaporto|paspoort",
+        r"[A-Z]{0,2}\d{6,9}\b|[A-Z]\d{2}[A-Z0-9]{5,7}\b|\d{2}[A-Z]{2}\d{5}\b",
+    ),
+    named(
+        "US_DRIVER_LICENSE",
+        r"driv(?:er|ing)['’]?s?['’]? licen[cs]e|dl ?#|dl (?:number|no)|führerschein(?:nummer)?|permis de conduire",
+        r"\d[\dA-Z-]{4,16}\b|[A-Z]{1,3}\d[\dA-Z-]{4,16}\b|[A-Z]{5}\d{6}[A-Z0-9]{5}\b",
+    ),
+)
+"""Numbers that only the word before them tells from others, and the two lines at the foot of a passport."""
 
 PHONES = (
     named(
         "PHONE_NUMBER",
-        PHONE_WORDS,
+        rf"{PHONE_WORDS}|reach me|text|my number",
         r"\n?\+?\(?\d[\d()./-]*(?:[ ]?[\d()./-]+){0,6}\d",
         phone,
     ),
+    Form("PHONE_NUMBER", r"1[3-9]\d[ -]\d{4}[ -]\d{4}|0\d{1,2} \d{7}|0[1-9]\d{2}\.\d{3}\.\d{3,4}", phone),
     Form("PHONE_NUMBER", r"\+\d(?:[ .()/-]{0,3}\d){6,14}", phone),
     Form("PHONE_NUMBER", r"(?:1[ .-])?(?:\([2-9]\d{2}\) ?\d{3}[ .-]\d{4}|[2-9]\d{2}[ .-]\d{3}[.-]\d{4})", phone),
     Form("PHONE_NUMBER", r"\(0\d{1,4}\) ?\d{3,4}[ -]?\d{3,4}|0\d{2,4} \d{3,4} \d{3,4}|0\d{3,4} \d{6,8}", phone),
@@ -259,7 +229,7 @@ PHONES = (
 PEOPLE = (
     Form(
         "DATE_OF_BIRTH",
-        rf"(?i:\b(?:{BIRTH_WORDS}))[^\d\n]{{0,60}}?(?i:{DATE})",
+        rf"(?:(?i:\b(?:{BIRTH_WORDS}))|{BIRTH_WORDS_IN_OTHER_SCRIPTS})[^\d\n]{{0,60}}?(?i:{DATE})",
         last_of(rf"(?i:{DATE})"),
         "word before it",
     ),
@@ -276,6 +246,12 @@ PEOPLE = (
         rf"(?i:\b(?:{INTRODUCTIONS})\b)[^\w\n]{{0,6}}"
         rf"(?:{NAME}|\p{{Ll}}{{2,20}}(?: \p{{Ll}}{{2,20}}){{0,2}})",
         introduced(INTRODUCTIONS),
+        "introduced as a name",
+    ),
+    Form(
+        "PERSON",
+        rf"(?:{INTRODUCTIONS_IN_OTHER_SCRIPTS})\s?(?:{NAME}|\pL{{2,4}})",
+        introduced(INTRODUCTIONS_IN_OTHER_SCRIPTS),
         "introduced as a name",
     ),
     Form(
@@ -305,7 +281,6 @@ ADDRESSES = (
         rf"(?:{STREETS})\b(?:,? {UNIT})?",
     ),
     Form("STREET_ADDRESS", rf"\b{UNIT}\b"),
-    Form("STREET_ADDRESS", r"(?i:\bP\.? ?O\.? ?Box) \d+"),
     Form(
         "STREET_ADDRESS",
         rf"\p{{Lu}}[\pL-]*(?:{STREETS_IN_ONE_WORD}|r (?:{STREETS_BEHIND_A_NAME})|-(?:{STREETS_BEHIND_A_NAME})) "
@@ -319,6 +294,26 @@ ADDRESSES = (
     ),
     Form("STREET_ADDRESS", r"\b(?:ul|Ul)\. (?:\p{Lu}[\pL-]+ ){1,3}\d{1,4}[a-zA-Z]?\b(?:/\d{1,4})?"),
     Form("STREET_ADDRESS", r"(?:ул|просп)\. \p{Lu}\pL+,? (?:д\. ?)?\d{1,4}"),
+    Form(
+        "STREET_ADDRESS",
+        r"\p{Lu}[\pL.'-]*(?: [\pL.'-]+){0,4} \d{1,4} ?[a-z]?(?:, ?|,? ?\r?\n)(?:[A-Z]{1,2}-)?\d{5} \p{Lu}\p{Ll}{2,}",
+        before_postcode,
+        "before a postal code",
+    ),
+    Form(
+        "STREET_ADDRESS",
+        r"[\p{Lo}]{2,20}(?:路|街|大道|巷|弄|胡同)\d{1,5}号|[\p{Lo}]{2,20}(?:市|区|町|村)[\p{Lo}]{1,12}\d{1,4}(?:-\d{1,4}){1,2}",
+    ),
+    Form("STREET_ADDRESS", r"(?:[\p{Lo}]{1,8}(?:시|도|구) ){1,3}[\p{Lo}]{1,10}(?:로|길) ?\d{1,4}(?:-\d{1,4})?"),
+    Form(
+        "STREET_ADDRESS",
+        r"(?i:\bP\.? ?O\.? ?Box) \d+|\b[Pp]ostfach \d[\d ]{2,8}\d\b"
+        r"|\p{Lu}{3,}(?:STRASSE|STRAẞE|GASSE|ALLEE|PLATZ) \d{1,4}\b",
+    ),
+    Form(
+        "STREET_ADDRESS",
+        r"\b(?:Rue|Avenue|Boulevard|Place|Chemin|Quai|Impasse) (?:\p{Ll}+ |l'|d'){0,2}\p{Lu}[\pL'-]+,? \d{1,4}\b",
+    ),
     Form(
         "STREET_ADDRESS",
         r"\b\d{1,4}(?: bis| ter)?,? (?:(?:rue|avenue|boulevard|place|chemin|allée|impasse|quai) "
@@ -336,7 +331,19 @@ ADDRESSES = (
         last_of(r"\d{5}(?:-\d{4})?"),
         "state before it",
     ),
-    named("ZIP_CODE", POSTAL_WORDS, r"\d{4,5}(?:-\d{4})?\b"),
+    named(
+        "ZIP_CODE",
+        POSTAL_WORDS,
+        r"\d{4,6}(?:-\d{4})?\b|\d{5}-\d{3}\b|\d{2}-\d{3}\b|\d{3} \d{2}\b|[A-Z]\d[\dW] ?[A-Z0-9]{4}\b",
+        others="邮编|邮政编码|郵便番号|우편번호|(?:П|п)очтовый индекс|〒",
+    ),
+    Form(
+        "ZIP_CODE",
+        r"\b(?:A|B|CH|CZ|D|DK|E|F|FI|I|L|N|NL|PL|S)-\d{2} ?\d{2,3} \p{Lu}\p{Ll}{2,}"
+        r"|\b(?:\d{5}|\d{4} [A-Z]{2}|\d{3} \d{2}) \p{Lu}\p{Ll}{2,}",
+        postcode_of_town,
+        "before a town",
+    ),
     Form(
         "ZIP_CODE", r"\b[A-Z]{1,2}\d[A-Z\d]? \d[A-BD-HJLNP-UW-Z]{2}\b|\b[ABCEGHJ-NPRSTVXY]\d[A-Z] \d[A-Z]\d\b", postcode
     ),
@@ -365,8 +372,17 @@ IDENTIFYING = frozenset({
     "US_DRIVER_LICENSE", "SECRET",
 })  # fmt: skip
 """Types whose keys count at the edge: what identifies somebody directly, or opens something."""
-NAMED_SECRETS = (Form("SECRET", ASSIGNED, secret_value, "name before it"),)
-CLOSED = (*NAMED_SECRETS, *ONLINE, *PAYMENT, *STATE_NUMBERS, *PHONES)
+NAMED_SECRETS = (
+    Form("SECRET", ASSIGNED, secret_value, "name before it"),
+    Form(
+        "SECRET",
+        rf"(?:(?i:\b(?:{unaccented(PASSWORDS)}))|{PASSWORDS_IN_OTHER_SCRIPTS})[\"'*`]{{0,3}} ?(?:[:=]|是|это) ?"
+        rf"{VALUE_WORD}",
+        word_of(VALUE_WORD),
+        "name before it",
+    ),
+)
+CLOSED = (*NAMED_SECRETS, *ONLINE, *PAYMENT, *STATE_NUMBERS, *WORDED, *PHONES)
 KEYED = tuple((kind, form) for kind, names in KEYS for form in forms_of_key(kind, names))
 FORMS: tuple[Form, ...] = (*SECRETS, *(form for _, form in KEYED), *CLOSED, *PEOPLE, *ADDRESSES, *PATHS)
 EDGE_FORMS: tuple[Form, ...] = (*SECRETS, *(form for kind, form in KEYED if kind in IDENTIFYING), *CLOSED)
@@ -375,7 +391,7 @@ DIGITS = b"0123456789"
 FAMILIES = (
     Family((*SECRETS, *(form for _, form in KEYED)), is_loosened=True),
     Family((*NAMED_SECRETS, *ADDRESSES), is_loosened=True),
-    Family(PEOPLE, is_loosened=True),
+    Family((*WORDED, *PEOPLE), is_loosened=True),
     Family((*ONLINE[:2], *PATHS), needs=b"@/\\", is_loosened=True),
     Family((*ONLINE[2:], *PAYMENT, *STATE_NUMBERS, *PHONES), needs=b"_:-" + DIGITS, is_loosened=True),
 )

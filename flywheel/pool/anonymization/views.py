@@ -33,7 +33,11 @@ def odd(escapes: str) -> re.Pattern[str]:
     return re.compile(rf"([^\x01-$&-\[\]-\x7f](?:(?<![%\\])|(?<=%)[2-7][0-9A-Fa-f]|(?<=\\)(?:{escapes})))")
 
 
-ODD, ODD_IN_CODE, ODD_IN_JSON = odd("_"), odd("[_nrt]"), odd(r"u[0-9A-Fa-f]{4}|[\"\\/bfnrt]")
+ODD, ODD_IN_CODE, ODD_IN_JSON = (
+    odd("_"),
+    odd("[_nrt]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}"),
+    odd(r"u[0-9A-Fa-f]{4}|[\"\\/bfnrt]"),
+)
 LOOKALIKES = str.maketrans(
     "аеорсухіјѕԁһӏԛԝьАВЕКМНОРСТУХІЈЅԌαβεηικνορτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧıɡ",
     "aeopcyxijsdhlqwbABEKMHOPCTYXIJSGaBenikvoptuxABEZHIKMNOPTYXig",
@@ -48,7 +52,7 @@ PUNCTUATION = {
     "\0": "\ufffd",
 }
 OPENING = re.compile(r'\{\s*"|\[\s*[{"\[]')
-HEX = re.compile(r"(?:%|\\u)([0-9A-Fa-f]+)")
+HEX = re.compile(r"(?:%|\\[ux])([0-9A-Fa-f]+)")
 CODED = re.compile(r"\\u[0-9A-Fa-f]{4}")
 LATIN = re.compile(r"[A-Za-z0-9]")
 WORD = re.compile(r"[^\W_]+")
@@ -189,7 +193,10 @@ def read_as(written: str) -> str:
     """What an escape or a character outside ASCII reads as; nothing for what cannot be seen."""
     if written[0] in "\\%":
         code = HEX.fullmatch(written)
-        return chr(int(code.group(1), 16)) if code else ESCAPES.get(written[1], written[1])
+        if code is None:
+            return ESCAPES.get(written[1], written[1])
+        character = chr(int(code.group(1), 16))
+        return character if character.isascii() else read_as(character)
     category = unicodedata.category(written)
     if written in PUNCTUATION:
         seen = PUNCTUATION[written]

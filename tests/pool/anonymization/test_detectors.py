@@ -22,7 +22,8 @@ from flywheel.pool.anonymization.detectors import (
     bytewise,
     loosened,
 )
-from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, PATHS, Family, Form
+from flywheel.pool.anonymization.form import Family, Form
+from flywheel.pool.anonymization.forms import EDGE_FORMS, FAMILIES, FORMS, PATHS
 from flywheel.pool.anonymization.views import View, views_of
 
 PIECES = (

@@ -283,6 +283,13 @@ HOSTILE = (
     "/a", "1 ", "a@", "1.", "-----BEGIN PRIVATE KEY-----", "Ann Lee ", '"name": ', '\\"', '{"a":"', "%40", "4111 1111 ",
     "a_b_1 ", "password=", "1-", "é", "[", "dob 1", "zip 12345 ", "My name is ", "user id: ", "0123456789", "aa:",
     "Ab1+/", "./", "é/", "1/foo/aaaa", "a/home/b", "+/api/v1", "[/api/x", "x/home/~",
+    "name: A", "Patient: A b ", "recipient: Ann Lee ", "</td>", "</td><td>", ' "value":', "uid=1(",
+    ":x:1:2:", "sudo: a",
+    "ssh a ", "-rw-r--r-- 1 a a ", "@a:~", "user\n", " wrote:\n", "10115 Berlin", "Am Markt 3, ", "12 345 Ab ", "A-12 ",
+    "otp 1", "rut 1.2-", "P<ABCDE<<", "gsk_", "Private-Lines: 1\n", "市区", "路1", "我叫", "京大路1号",
+    "东市中1-1", "\\u0041", "\\x41",
+    "echo a |",
+    "config set ", "zip -a ", "htpasswd -b a ", "7z a ", "пароль: ", "+/a[/b",
 )  # fmt: skip
 
 
