@@ -4,7 +4,7 @@ from pathlib import Path
 
 from flywheel.collection.importers import registry
 from flywheel.collection.importers.agentdojo import AgentDojo
-from flywheel.collection.importers.interface import is_gatherer
+from flywheel.collection.importers.interface import AnyImporter, is_gatherer
 from flywheel.collection.importers.otlp_files import OtlpFiles
 from flywheel.collection.ingest import Request
 from flywheel.collection.mapping import Mapping, RewardMapping
@@ -77,4 +77,5 @@ def test_an_importer_of_another_package_may_have_rows_of_its_own() -> None:
         def rows(self) -> list[str]:
             return []
 
-    assert [is_gatherer(importer) for importer in (Theirs(), AgentDojo(), OtlpFiles())] == [False, False, True]
+    some: tuple[AnyImporter, ...] = (Theirs(), AgentDojo(), OtlpFiles())
+    assert [is_gatherer(importer) for importer in some] == [False, False, True]
