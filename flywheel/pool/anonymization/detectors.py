@@ -1,8 +1,8 @@
 """Finding closed forms: a table of them compiled into automata, and a check of each match in its text."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, cached_property
 from heapq import heapreplace
 from typing import Any
 
@@ -112,7 +112,7 @@ class Detector:
         for number in sorted(numbers or range(len(self.forms))):
             # ``^`` matches where what was asked begins, which is not where the text does
             if not is_sure or (first and "^|" in self.forms[number].pattern):
-                end_here = self._each[number].match(data, first)
+                end_here = self._each(number).match(data, first)
                 if end_here is None:  # it would begin within a word
                     continue
                 last = end_here
@@ -141,9 +141,9 @@ class Detector:
         return patterns
 
     @cached_property
-    def _each(self) -> tuple[Automaton, ...]:
-        """Each pattern by itself."""
-        return tuple(Automaton(form.pattern) for form in self.forms)
+    def _each(self) -> Callable[[int], Automaton]:
+        """Each pattern by itself, by its number; most texts ask for few of them."""
+        return cache(lambda number: Automaton(self.forms[number].pattern))
 
 
 class Scout:

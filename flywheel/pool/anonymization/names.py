@@ -5,11 +5,14 @@ The names are Faker's of all its locales (MIT). A word that is also a common one
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from operator import attrgetter
 from pkgutil import iter_modules
+from typing import Any
 
 from msgspec import Struct
 
@@ -58,8 +61,9 @@ class Word(Struct, frozen=True):
 def words_known() -> dict[str, int]:
     """What is known of a capitalized word."""
     known: dict[str, int] = {}
-    for kind, word in listed_names():
-        known[word] = known.get(word, 0) | kind
+    for kind, names in listed_names():
+        for name in names:
+            known[name] = known.get(name, 0) | kind
     for name, kind in (("common_words", COMMON), ("common_words_abroad", COMMON), ("places", PLACE)):
         text = files("flywheel.pool.anonymization").joinpath(f"data/{name}.txt").read_text(encoding="utf-8")
         for line in text.split():
@@ -75,26 +79,29 @@ def names_known() -> frozenset[str]:
     return frozenset([*names, *(name.upper() for name in names if len(name) > 2)])
 
 
-def listed_names() -> Iterator[tuple[int, str]]:
-    """Each given name and surname of each locale; given names of an English one, or of several, are popular."""
+def listed_names() -> Iterator[tuple[int, set[str]]]:
+    """The given names and surnames of all locales; given names of an English one, or of several, are popular."""
     from faker.providers import person
 
-    locales: dict[str, set[str]] = {}
-    for module in iter_modules(person.__path__):
-        provider = import_module(f"faker.providers.person.{module.name}").Provider if module.ispkg else None
-        for attribute in dir(provider) if provider else ():
-            kind = GIVEN if attribute.startswith("first_name") else SURNAME if attribute.startswith("last_name") else 0
-            listed = getattr(provider, attribute)
-            if not kind or not isinstance(listed, list | tuple | dict):
-                continue
-            for name in listed:
-                if isinstance(name, str) and len(name) > 1 and name[0].isupper() and name.isalpha():
-                    yield kind, name
-                    if kind == GIVEN:
-                        locales.setdefault(name, set()).add(module.name)
-    for name, of in locales.items():
-        if len(of) > 1 or any(locale.startswith("en") for locale in of):
-            yield POPULAR, name
+    given: Counter[str] = Counter()  # by the number of locales
+    english: set[str] = set()
+    surnames: set[str] = set()
+    for module in filter(attrgetter("ispkg"), iter_modules(person.__path__)):
+        provider = import_module(f"faker.providers.person.{module.name}").Provider
+        here = names_of(provider, "first_name")
+        given.update(here)
+        english |= here if module.name.startswith("en") else set()
+        surnames |= names_of(provider, "last_name")
+    yield GIVEN, set(given)
+    yield SURNAME, surnames
+    yield POPULAR, english | {name for name, locales in given.items() if locales > 1}
+
+
+def names_of(provider: Any, prefix: str) -> set[str]:
+    """The capitalized words in the lists whose names begin so."""
+    lists = (getattr(provider, name) for name in dir(provider) if name.startswith(prefix))
+    listed = {name for one in lists if isinstance(one, list | tuple | dict) for name in one if isinstance(name, str)}
+    return {name for name in listed if len(name) > 1 and name[0].isupper() and name.isalpha()}
 
 
 def find_names(text: str) -> list[Span]:
