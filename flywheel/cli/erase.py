@@ -87,7 +87,7 @@ def show(report: "ErasureReport", *, as_json: bool) -> None:
     if report.repeated:
         click.echo(f"was erased at {report.finished_at:%Y-%m-%d %H:%M} UTC, and nothing came since; then were removed:")
     print_mapping(report.removed)
-    if not any(report.removed.values()):
+    if not any(report.removed.values()) and not report.open_lines:
         click.echo("\nnothing of it was found: is this the name that its logs have, letter by letter?", err=True)
     click.echo(f"\n{len(report.days):,} days {'changed; they are run again' if report.finished_at else 'would change'}")
     click.echo(f"batches with its points: {', '.join(report.batches) or 'none'}")

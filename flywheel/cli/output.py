@@ -13,6 +13,8 @@ PROSE = 32
 FOLDED = 20
 """The least width that such a column is folded to."""
 GAP = 2
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+"""What a terminal obeys and nobody reads, as it is written."""
 
 
 def print_json(value: Any) -> None:
@@ -39,7 +41,7 @@ def print_table(
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     cells = [[Text(cell(value)) for value in row] for row in rows]
-    narrowest = 0
+    narrowest = -GAP
     for index, column in enumerate(columns):
         numeric = all(isinstance(row[index], int | float) for row in rows)
         widest = max(row[index].cell_len for row in cells)
@@ -67,7 +69,7 @@ def print_mapping(values: Mapping[str, Any]) -> None:
 
 
 def cell(value: Any) -> str:
-    """A value as a person reads it."""
+    """A value as a person reads it; what others wrote into it gives the terminal no orders."""
     text = str(value)
     match value:
         case None | True | False:
@@ -82,4 +84,4 @@ def cell(value: Any) -> str:
             text = ", ".join(map(cell, value))
         case Mapping():
             text = " ".join(f"{name}={cell(one)}" for name, one in value.items())
-    return text
+    return text.translate(CONTROLS)

@@ -104,7 +104,7 @@ def compare(load: "Callable[[], Settings]", period: str, until: date | None, as_
         print_json(found)
         return
     click.echo(f"{comparison_title(found)}\n")
-    print_table(*comparison_table(found), empty=f"no agent had a task until {last}")
+    print_table(*comparison_table(found), empty=f"no agent had a task in this {period} until {last}")
 
 
 @reports.command()

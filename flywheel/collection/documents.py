@@ -156,6 +156,11 @@ def expanded(paths: list[str]) -> list[str]:
             files.append(path)
         elif Path(path).is_dir():
             files += files_below(path)
+        elif Path(path).exists():
+            raise SegmentError(
+                f"{path} was not ingested: it is neither a file nor a folder, and what is imported is read twice; "
+                "give a pipe as standard input, with - in place of its name"
+            )
         elif matches := sorted(glob.glob(path, recursive=True)):
             files += expanded([match for match in matches if Path(match).exists()])
         else:

@@ -39,7 +39,7 @@ from flywheel.records import Evaluation, Execution, Feedback, Log, RoutingDecisi
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 RECEIPT_SUFFIX = ".receipt.json"
-RULES_VERSION = 3
+RULES_VERSION = 4
 """Raised when the same file would make other logs: then it is imported anew."""
 KINDS: dict[type[Log], int] = {RoutingDecision: 1, Execution: 2, Evaluation: 4, Feedback: 0}
 JOINED = 7
@@ -82,7 +82,7 @@ class Import:
     """What the files of one import share. ``progress`` hears a file's name and bytes read of it.
 
     ``digests`` are those of files by what tells that they were not changed: of formats that want all files at once a
-    file is looked at twice.
+    file is looked at twice. When the inode changed is part of it: a time of writing can be set back.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Import:
     ) -> None:
         self.folder, self.request, self.progress, self.processes = folder, request, progress, processes
         self.seen, self.numbers = Seen(), count()
-        self.digests: dict[tuple[int, int, int, int], str] = {}
+        self.digests: dict[tuple[int, ...], str] = {}
 
 
 class GathersError(Exception):
@@ -170,7 +170,7 @@ class Taking:
         self._path = path
         with self._reopened(path) as file:
             status = os.fstat(file.fileno())
-            state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             if state not in self._digests:
                 digest = hashlib.file_digest(cast(FileIO, file), partial(hashlib.blake2b, digest_size=20))
                 self._digests[state] = digest.hexdigest()

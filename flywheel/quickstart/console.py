@@ -84,7 +84,7 @@ class TerminalDisplay:
             *([BarColumn(bar_width=20)] if self.console.width >= BAR_FITS else []),
             CountColumn(),
             TimeElapsedColumn(),
-            TextColumn("[dim]{task.fields[message]}[/]", table_column=Column(ratio=1)),
+            TextColumn("{task.fields[message]}", style="dim", markup=False, table_column=Column(ratio=1)),
         )
         with Progress(*columns, console=self.console, refresh_per_second=4, expand=True) as progress:
             task = progress.add_task(title, total=None, message="", counted=False)
@@ -94,7 +94,7 @@ class TerminalDisplay:
 
     def say(self, text: str) -> None:
         """One sentence."""
-        self.console.print(text, soft_wrap=True)
+        self.console.print(text, soft_wrap=True, markup=False)
 
 
 class PlainLine:

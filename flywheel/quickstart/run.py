@@ -39,8 +39,9 @@ def run_quickstart(settings: Settings, *, once: bool, summary_file: Path | None,
     """
     display = display_for(console)
     started = time.monotonic()
-    with services_of(settings, display) as (endpoints, check, wait):
-        with loop_lock(settings.home), world_of(settings, endpoints) as world:
+    settings.home.mkdir(parents=True, exist_ok=True)
+    with loop_lock(settings.home) as lock, services_of(settings, display) as (endpoints, check, wait):
+        with world_of(settings, endpoints) as world:
             ledger = read_ledger(settings.home)
             ledger.seconds.setdefault("services", time.monotonic() - started)
             run_loop(world, endpoints, display=display, ledger=ledger, check=check)
@@ -48,6 +49,7 @@ def run_quickstart(settings: Settings, *, once: bool, summary_file: Path | None,
         print_summary(console, summary)
         if summary_file is not None:
             write_summary(summary_file, summary)
+        lock.release()  # what stays up is used by others
         if not once:
             stay(console, wait)
     return summary

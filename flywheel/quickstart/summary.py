@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from flywheel.reports.candidate import TITLES
@@ -147,8 +148,8 @@ def difference_line(difference: Difference) -> str:
 def verdict_line(candidate: Candidate) -> str:
     """What became of the model, and why."""
     if candidate.registered:
-        return f"[bold green]Candidate: version {candidate.version}.[/] {candidate.reason}"
-    return f"[bold yellow]No candidate was registered.[/] {candidate.reason}"
+        return f"[bold green]Candidate: version {candidate.version}.[/] {escape(candidate.reason)}"
+    return f"[bold yellow]No candidate was registered.[/] {escape(candidate.reason)}"
 
 
 def routing_table(routing: Routing) -> Table:
@@ -160,7 +161,7 @@ def routing_table(routing: Routing) -> Table:
         table.add_column("success", justify="right")
     for agent in sorted({*routing.before.agents, *routing.after.agents}):
         table.add_row(
-            agent, *share_cells(routing.before.agents.get(agent)), *share_cells(routing.after.agents.get(agent))
+            escape(agent), *share_cells(routing.before.agents.get(agent)), *share_cells(routing.after.agents.get(agent))
         )
     totals = [
         text

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from flywheel.arbiter.registry import AgentProfile, AgentRegistry
+from flywheel.cli.erase import show
+from flywheel.pool.erasure import ErasureReport
 from flywheel.pool.pool import BenchmarkPool
 from flywheel.rollout.promotion import promote
 from flywheel.settings import Settings
@@ -82,6 +84,13 @@ def test_a_tenant_that_nothing_is_known_of_is_asked_about(flywheel: Invoke, fill
     result = flywheel("pool", "erase", "--tenant", f"{ERASED}-mistyped", "--yes")
     assert "nothing of it was found: is this the name that its logs have" in result.stderr
     assert result.exit_code == 0
+
+
+def test_a_tenant_of_which_only_open_segments_hold_lines_is_not_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+    report = ErasureReport(removed={"lines": 0}, days=(), batches=(), models=(), open_segments=1, open_lines=2)
+    show(report, as_json=False)
+    said = capsys.readouterr()
+    assert (said.err, "1 segments are still written, with 2 lines of it" in said.out) == ("", True)
 
 
 def test_single_tasks_of_a_tenant_are_erased(

@@ -9,7 +9,7 @@ import termios
 
 import pytest
 
-from flywheel.cli.output import print_table
+from flywheel.cli.output import print_mapping, print_table
 
 VERDICT = "95.5% exact against 0.0% on 200 held-out tasks, and no task type is significantly worse"
 PRINT = f"""
@@ -34,6 +34,14 @@ def test_what_looks_like_markup_is_shown_as_it_is(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.splitlines()[1].split("  ") == ["[/PATH]/[red]x", "[bold]no[/bold] way"]
 
 
+def test_what_would_give_a_terminal_orders_is_shown_as_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("task", "why"), [("a\x1b[2Jb", ["\x9b31m\r"])])
+    print_mapping({"task": "\x1b]0;title\x07"})
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[1].split() == [r"a\x1b[2Jb", r"\x9b31m\x0d"]
+    assert shown[2] == r"task  \x1b]0;title\x07"
+
+
 def test_a_word_that_is_longer_than_its_column_is_folded_and_not_cut() -> None:
     digest = "0123456789abcdef" * 4
     row = ("a name that takes room", f"signed with {digest} by the arbiter")
@@ -50,6 +58,12 @@ def test_on_a_narrow_screen_sentences_are_folded_and_names_and_figures_are_not(w
     folded = [line for line in others if not line.startswith("scratch")]
     assert " ".join(line[27:].strip() for line in (first, *folded)) == VERDICT
     assert bool(folded) == (width < 100)
+
+
+def test_no_line_is_wider_than_a_screen_that_has_just_enough_room() -> None:
+    program = f"from flywheel.cli.output import print_table; print_table(('agent', 'says'), [('a', {VERDICT!r})])"
+    width = len("agent") + 2 + 20
+    assert max(map(len, on_a_terminal(program, width=width))) == width
 
 
 def on_a_terminal(program: str, *, width: int) -> list[str]:

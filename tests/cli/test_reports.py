@@ -44,7 +44,7 @@ def test_a_day_before_all_tasks_is_told_in_words(flywheel: Invoke, opened: Bench
     said = flywheel("reports", "feedback", "--day", str(day)).output
     assert said == f"{day}\n\nno agent had a task in the four weeks until {day}\n"
     compared = flywheel("reports", "compare", "--until", str(day)).output
-    assert compared.endswith(f"\nno agent had a task until {day}\n")
+    assert compared.endswith(f"\nno agent had a task in this week until {day}\n")
 
 
 def test_feedback_of_one_agent_is_asked_by_name(flywheel: Invoke, opened: BenchmarkPool) -> None:

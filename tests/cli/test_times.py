@@ -31,3 +31,5 @@ def test_what_is_neither_says_how_it_is_written() -> None:
         times.day("2026-99-01")
     with pytest.raises(click.BadParameter, match="'yesterday' is no time; write it as 2026-01-05 or 2026-01-05T"):
         times.moment("yesterday")
+    with pytest.raises(click.BadParameter, match=r"'0001-01-01T00:00:00\+01:00' is no time"):
+        times.moment("0001-01-01T00:00:00+01:00")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -113,6 +114,24 @@ def test_standard_input_is_a_dash(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SegmentError, match=r"missing\.jsonl was not ingested"):
         ingest([str(tmp_path / "missing.jsonl")], tmp_path)
+
+
+def test_a_named_pipe_is_refused_in_words(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(
+        SegmentError, match=r"pipe was not ingested: it is neither a file nor a folder.* with - in place"
+    ):
+        ingest([str(tmp_path / "pipe")], tmp_path / "segments")
+
+
+def test_files_that_were_taken_before_reasoning_parts_were_left_out_are_imported_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_text(chats(1))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(taking, "RULES_VERSION", 3)
+        ingest([str(tmp_path / "a.jsonl")], tmp_path / "segments", CURATED)
+    assert ingest([str(tmp_path / "a.jsonl")], tmp_path / "segments", CURATED).files == 1
 
 
 def test_an_unknown_format_names_the_known_ones(tmp_path: Path) -> None:

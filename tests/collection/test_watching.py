@@ -3,6 +3,9 @@
 from pathlib import Path
 
 from flywheel.collection.importers import registry
+from flywheel.collection.importers.agentdojo import AgentDojo
+from flywheel.collection.importers.interface import AnyImporter, is_gatherer
+from flywheel.collection.importers.otlp_files import OtlpFiles
 from flywheel.collection.ingest import Request
 from flywheel.collection.mapping import Mapping, RewardMapping
 from flywheel.collection.watching import watched
@@ -67,3 +70,12 @@ def test_an_importer_of_another_package_is_found_by_its_entry_point() -> None:
     value = "flywheel.collection.importers.agentdojo:AgentDojo"
     found = registry.of_entry_point(EntryPoint(name="theirs", value=value, group=registry.GROUP))
     assert found.name == "agentdojo"
+
+
+def test_an_importer_of_another_package_may_have_rows_of_its_own() -> None:
+    class Theirs(AgentDojo):
+        def rows(self) -> list[str]:
+            return []
+
+    some: tuple[AnyImporter, ...] = (Theirs(), AgentDojo(), OtlpFiles())
+    assert [is_gatherer(importer) for importer in some] == [False, False, True]

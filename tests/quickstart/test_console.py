@@ -64,6 +64,13 @@ def test_what_a_stage_says_is_wrapped_and_never_cuts_its_title() -> None:
         assert max(map(len, lines)) <= width
 
 
+def test_what_a_stage_says_is_text_and_no_markup() -> None:
+    assert "[red]closed [/tmp/x]" in drawn(120, "[red]closed [/tmp/x]")
+    output = io.StringIO()
+    TerminalDisplay(Console(file=output, force_terminal=True, width=120, color_system=None)).say("the home [/tmp/x]")
+    assert output.getvalue() == "the home [/tmp/x]\n"
+
+
 def test_where_there_is_no_terminal_there_are_no_bars() -> None:
     assert isinstance(display_for(Console(file=io.StringIO())), PlainDisplay)
     assert isinstance(display_for(Console(file=io.StringIO(), force_terminal=True)), TerminalDisplay)

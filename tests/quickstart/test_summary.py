@@ -2,6 +2,7 @@ import io
 import json
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from flywheel.quickstart.summary import (
@@ -88,6 +89,17 @@ def test_people_see_every_figure() -> None:
         "GRPO against SFT, sampled reward: +0.050 (+0.010 to +0.090), more than chance explains",
     ):
         assert figure in text
+
+
+def test_reasons_and_names_of_agents_are_text_and_no_markup() -> None:
+    output = io.StringIO()
+    found = replace(
+        summary(),
+        candidate=Candidate(registered=True, version=2, reason="better in [/x]"),
+        routing=Routing(before=traffic("[red]", 0.9), after=traffic("[/agent]", 0.4)),
+    )
+    print_summary(Console(file=output, width=140), found)
+    assert all(said in output.getvalue() for said in ("better in [/x]", "[red]", "[/agent]"))
 
 
 def test_a_model_that_is_not_better_is_said_to_be_none() -> None:

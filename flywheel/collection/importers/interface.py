@@ -200,7 +200,7 @@ def is_gatherer(importer: AnyImporter) -> TypeIs[Gatherer]:
 
     It is asked of each document, and ``isinstance`` takes a tenth of a millisecond for a protocol.
     """
-    return hasattr(importer, "rows")
+    return hasattr(importer, "rows") and hasattr(importer, "outcome")
 
 
 def is_divisible(importer: object) -> TypeIs[Divisible]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,23 @@ def test_a_file_of_several_is_digested_once(tmp_path: Path, monkeypatch: pytest.
     assert (report.files, report.read, report.waiting) == (2, 1, 1)
     assert report.bytes == sum(path.stat().st_size for path in tmp_path.glob("*.json"))
     assert sorted(Path(name).name for name in digested) == ["a.json", "b.json"]
+
+
+def test_a_file_that_changes_between_two_looks_is_digested_again_though_its_time_is_set_back(tmp_path: Path) -> None:
+    first, second = map(Path, written(tmp_path / "traces", a=traces(*WHOLE[:2]), b=traces(*WHOLE[2:])))
+    content = first.read_bytes()
+    first.write_bytes(content + b" \n")
+    status = first.stat()
+
+    def change(name: str, _: int) -> None:
+        while name == str(second) and first.stat().st_ctime_ns == status.st_ctime_ns:
+            first.write_bytes(content + b"\n ")
+            os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    ingest([str(tmp_path / "traces")], tmp_path / "segments", request(), progress=change)
+    assert first.read_bytes() == content + b"\n "
+    again = ingest([str(tmp_path / "traces")], tmp_path / "segments", request())
+    assert (again.files, again.known_files) == (0, 2)
 
 
 def test_a_file_that_was_taken_alone_is_read_again_with_others(tmp_path: Path) -> None:
