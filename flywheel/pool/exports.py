@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from psycopg import Connection
 
-from flywheel.errors import AccessError, BatchExistsError, FlywheelError, UnmadeBatchError
+from flywheel.errors import AccessError, BatchExistsError, FlywheelError, PoolError, UnmadeBatchError
 from flywheel.pool.access.principals import service_of
 from flywheel.pool.anonymization.noise import Noise
 from flywheel.pool.batch_copies import copy_points, copy_rows, digest_of
@@ -136,8 +136,11 @@ def make_export(pool: BenchmarkPool, criteria: ExportCriteria, *, export_id: str
         try:
             check_leakage(connection, pool.settings, batch.id)
             check_shown(pool, connection, export_id)
-        except FlywheelError:
-            copy_points(own, export_id, [])
+        except FlywheelError as refused:
+            try:
+                copy_points(own, export_id, [])
+            except PoolError as error:
+                refused.add_note(f"a copy of its points is still in the lake: {error}")
             raise
     return MadeExport(batch=batch, rows=rows)
 
