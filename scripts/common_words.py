@@ -50,7 +50,7 @@ def main() -> None:
             for word in WORD.findall(text):
                 (small if word.islower() else large)[word.lower()] += 1
                 sources[word.lower()].add(source)
-    names = {name.lower() for _, name in listed_names()}
+    names = {name.lower() for _, listed in listed_names() for name in listed}
     common = set(TARGET.read_text(encoding="utf-8").split())
     for word, count in small.items():
         often, share = (OFTEN_NAME, SMALL_NAME) if word in names else (OFTEN, SMALL)
