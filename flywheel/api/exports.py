@@ -32,6 +32,7 @@ Exporting = Annotated[Lock, Depends(exporting_of)]
 
 @router.put(
     "/batches/{batch_id}",
+    summary="Make an export",
     status_code=HTTPStatus.CREATED,
     responses={
         HTTPStatus.OK.value: {"model": models.Batch, "description": "It was made before, with these criteria."},
@@ -64,7 +65,7 @@ def make(
     return models.Batch.model_validate(made.batch)
 
 
-@router.post("/batches/preview", responses=refusals("export.preview"))
+@router.post("/batches/preview", summary="What an export would hold and lack", responses=refusals("export.preview"))
 def preview(
     asked: export_models.ExportRequest,
     access: Annotated[Access, Depends(allowed("export.preview"))],
