@@ -19,6 +19,7 @@ from flywheel.pool.anonymization.detection import DEFAULT, Detection
 from flywheel.pool.anonymization.detectors import EDGE, FirstLook, Span
 from flywheel.pool.anonymization.fields import FieldReader
 from flywheel.pool.anonymization.forms import IDENTIFYING
+from flywheel.pool.anonymization.names import words_known
 from flywheel.pool.anonymization.places import NONE, Place, places_in
 from flywheel.pool.anonymization.spans import Named, by_text, whole_texts
 from flywheel.pool.anonymization.surroundings import find_answers
@@ -60,6 +61,7 @@ class Edge:
         words = common.read_text(encoding="utf-8").split()
         for first in range(SAMPLES):
             first_look().may_find_in(" ".join(words[first::SAMPLES]))
+        words_known()
         self.remove({"warm": "up@example.org, 01.02.2026"})
 
     def remove(self, document: dict[str, Any]) -> Counter[str]:
